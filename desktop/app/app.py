@@ -196,6 +196,7 @@ class App:
         self.program.on_choose_attachments = self._files.choose_attachments
         self.program.on_choose_import = self._files.choose_import
         self.program.on_choose_conversations = self._files.choose_conversations
+        self.program.on_choose_path = self._files.choose_path
         self.window.on_drop = self._files.drop
         self.window.on_refresh = self._refresh
         self.window.on_problem = lambda text: self.program.note(translated(text))

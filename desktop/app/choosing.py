@@ -16,7 +16,10 @@ from llm_lite.desktop.features.file_chooser.host import (
     FileDialog,
     NoDialogError,
     Wish,
+    wish_for,
 )
+from llm_lite.desktop.features.file_chooser.model import ChoosePath
+from llm_lite.desktop.features.file_chooser.path_field import give_path
 from llm_lite.desktop.features.history.model import ImportConversations
 from llm_lite.desktop.features.library.model import ImportLocal
 from llm_lite.desktop.features.program.model import OpenModel
@@ -51,6 +54,14 @@ class FileChoice:
     def choose_conversations(self) -> None:
         self._choose(CONVERSATIONS)
 
+    def choose_path(self, action: ChoosePath) -> None:
+        """Ask for a path that is to stand in a field."""
+        try:
+            self._dialog.show(None, wish_for(action))
+        except NoDialogError:
+            self._program.choose_path_here(action)
+            self._on_given()
+
     def poll(self) -> None:
         """Open or attach the files that the dialog returned, if it was answered."""
         try:
@@ -65,6 +76,10 @@ class FileChoice:
             self._on_given()
         elif chosen and self._dialog.wish is CONVERSATIONS:
             self._program.do(ImportConversations(str(chosen[0])))
+            self._on_given()
+        elif chosen and self._dialog.wish.purpose in ("path", "folder"):
+            wish, ui = self._dialog.wish, self._program.interface.ui
+            give_path(ui, wish.target, str(chosen[0]), is_folder=wish.purpose == "folder")
             self._on_given()
         elif chosen:
             self._attach(chosen)

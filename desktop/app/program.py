@@ -32,6 +32,7 @@ from llm_lite.desktop.features.chat.model import queued_message
 from llm_lite.desktop.features.chat.reading import is_sentence_only
 from llm_lite.desktop.features.figures.host import Exporter, Outcome
 from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choosing
+from llm_lite.desktop.features.file_chooser.model import ChoosePath
 from llm_lite.desktop.features.file_chooser.state import Purpose
 from llm_lite.desktop.features.history.model import (
     ChooseConversations,
@@ -89,6 +90,7 @@ class Program:
         self.on_choose_conversations: Callable[[], None] = partial(
             self.choose_here, "conversations"
         )
+        self.on_choose_path: Callable[[ChoosePath], None] = self.choose_path_here
         self.on_open_link: Callable[[str], Outcome | None] = open_link
         self.on_event: Callable[[Event, float], None] = lambda event, now: None
         self.exporter = Exporter()
@@ -205,6 +207,9 @@ class Program:
         """Choose files in the window itself, where the system has no dialog for that."""
         self.do(begin_choosing(purpose, self.state))
 
+    def choose_path_here(self, action: ChoosePath) -> None:
+        self.do(begin_choosing(action.purpose, self.state, action.target))
+
     def do(self, action: Action) -> None:
         if isinstance(action, ChooseFile):
             self.on_choose_file()
@@ -214,6 +219,8 @@ class Program:
             self.on_choose_import()
         elif isinstance(action, ChooseConversations):
             self.on_choose_conversations()
+        elif isinstance(action, ChoosePath):
+            self.on_choose_path(action)
         elif isinstance(action, ExportAttention) and action.kind == "png":
             self.exporter.begin(action, self.state)
         elif isinstance(action, SaveText):

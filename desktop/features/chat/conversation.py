@@ -48,8 +48,8 @@ from llm_lite.desktop.widgets.widgets import column, fit, icon_button, tip
 
 OVER_ALL = mark(
     "KL divergence of the next token's probabilities, gains as they were against gains as they are "
-    "now, at every token of the answer at the left: both read that answer, whatever each would have "
-    "said. 0 means that nothing changes."
+    "now, at every token of the answer at the left: both read that answer, whatever each would "
+    "have said. 0 means that nothing changes."
 )
 
 

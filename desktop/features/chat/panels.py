@@ -16,6 +16,7 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import SetSystemPrompt
 from llm_lite.desktop.features.figures.view import draw_path
+from llm_lite.desktop.features.file_chooser.path_field import is_choosing
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenLink, OpenModel, SaveText, SetOptions
 from llm_lite.desktop.features.program.state import AppState
@@ -157,10 +158,10 @@ def _draw_save(ui: Ui, panel: SavePanel, code: str) -> list[Action]:
     at = _corner(ui, panel.at)
     with popover(ui, SAVE_PANEL, tr("Save the code"), at, ui.u(104)) as shown:
         if not shown:
-            panel.code = None
+            panel.code = code if is_choosing(ui, f"{SAVE_PANEL}.path") else None
             return []
-        panel.path, wanted = draw_path(ui, SAVE_PANEL, panel.path)
-        return [SaveText(wanted, code + "\n")] if wanted else []
+        panel.path, wanted, actions = draw_path(ui, SAVE_PANEL, panel.path)
+        return [*actions, SaveText(wanted, code + "\n")] if wanted else actions
 
 
 class OtherWriter(Struct):

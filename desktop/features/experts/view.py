@@ -177,10 +177,10 @@ def _draw_save(state: AppState, ui: Ui, routing: Routing) -> list[Action]:
         if not opened:
             return []
         wrapped(ui, tr(TABLE))
-        panel.path, wanted = draw_path(ui, SAVE_PANEL, panel.path)
-        return (
-            [SaveText(wanted, figures.as_csv(routing, texts_read(state.routing)))] if wanted else []
-        )
+        panel.path, wanted, actions = draw_path(ui, SAVE_PANEL, panel.path)
+        if wanted:
+            actions.append(SaveText(wanted, figures.as_csv(routing, texts_read(state.routing))))
+        return actions
 
 
 def key_of(state: AppState) -> tuple[object, ...]:

@@ -14,6 +14,8 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.places import expanded, fit_name, user_folder
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.features.attention.state import FigureName
+from llm_lite.desktop.features.file_chooser.path_field import path_field
+from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import ExportAttention
 from llm_lite.desktop.features.program.state import AppState
@@ -22,7 +24,6 @@ from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, icon_button, popover, primary_button, wrapped
 
-LONGEST = 4096  # characters of a path
 TITLES: dict[FigureName, str] = {
     "grid": mark("Save a picture of all heads"),
     "heads": mark("Save these heads"),
@@ -79,12 +80,9 @@ def default_path(state: AppState, view: str, ending: str = "png") -> Path:
 
 def _draw_panel(ui: Ui, view: FigureName, panel: str, note: str) -> list[Action]:
     wrapped(ui, note)
-    imgui.set_next_item_width(-1)
     paths = ui.local(SavePaths).paths
-    path = paths.get(view, "")
-    _, path = imgui.input_text(f"##{panel}.path", path)
-    ui.mark(f"{panel}.path")
-    paths[view] = path = path[:LONGEST]
+    path, actions = _draw_field(ui, panel, paths.get(view, ""))
+    paths[view] = path
     kinds: list[str] = []
     if primary_button(ui, f"{panel}.png", tr("Save picture"), enabled=bool(path.strip())):
         kinds.append("png")
@@ -93,25 +91,29 @@ def _draw_panel(ui: Ui, view: FigureName, panel: str, note: str) -> list[Action]
         if button(ui, f"{panel}.npz", tr("Save numbers"), enabled=bool(path.strip())):
             kinds.append("npz")
     if not kinds:
-        return []
+        return actions
     imgui.close_current_popup()
     wanted = _expanded(path.strip().removesuffix(".png").removesuffix(".npz"))
     kind: Literal["png", "npz"] = "npz" if kinds[0] == "npz" else "png"
     return [ExportAttention(view, kind, f"{wanted}.{kind}")]
 
 
-def draw_path(ui: Ui, panel: str, path: str) -> tuple[str, str]:
+def _draw_field(ui: Ui, panel: str, path: str) -> tuple[str, list[Action]]:
+    target = PathTarget(f"{panel}.path", panel, file_name=Path(path.strip()).name)
+    typed = path_field(ui, target, path, ("folder",))
+    return typed.path, typed.actions
+
+
+def draw_path(ui: Ui, panel: str, path: str) -> tuple[str, str, list[Action]]:
     """Draw the field of a path in an open panel, and a button that saves there and closes it.
-    Return the path as it stands in the field, and once the button was pressed where to save."""
-    imgui.set_next_item_width(-1)
-    _, path = imgui.input_text(f"##{panel}.path", path)
-    ui.mark(f"{panel}.path")
-    path = path[:LONGEST]
+    Return the path as it stands in the field, once the button was pressed where to save, and what
+    is to be chosen."""
+    path, actions = _draw_field(ui, panel, path)
     wanted = path.strip()
     if not primary_button(ui, f"{panel}.write", tr("Save"), enabled=bool(wanted)):
-        return path, ""
+        return path, "", actions
     imgui.close_current_popup()
-    return path, str(_expanded(wanted))
+    return path, str(_expanded(wanted)), actions
 
 
 def _expanded(path: str) -> Path:

@@ -17,12 +17,20 @@ from msgspec import Struct
 
 from llm_lite.core.errors import DeviceError, FileError, RequestError
 from llm_lite.core.files.places import expanded, user_folder
-from llm_lite.desktop.features.file_chooser.model import BrowseFolder, FolderRead, ShowFiles
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.file_chooser.model import (
+    BrowseFolder,
+    ChoosePath,
+    FolderRead,
+    ShowFiles,
+)
 from llm_lite.desktop.features.file_chooser.state import (
     CONVERSATION_PATTERNS,
     MODEL_PATTERNS,
     MOST_ENTRIES,
+    NOWHERE,
     FileEntry,
+    PathTarget,
     Place,
     Purpose,
 )
@@ -42,6 +50,7 @@ class Wish(Struct, frozen=True):
     title: str  # translated where it is shown
     kinds: tuple[tuple[str, str], ...]  # name, patterns
     purpose: Purpose = "model"
+    target: PathTarget = NOWHERE
 
     @property
     def many(self) -> bool:
@@ -59,7 +68,18 @@ CONVERSATIONS = Wish(
     ((mark("Conversations"), " ".join(CONVERSATION_PATTERNS)), MODEL.kinds[1]),
     "conversations",
 )
+FOLDER = Wish(mark("Choose a folder"), (), "folder")
+FILE = Wish(mark("Choose a file"), (MODEL.kinds[1],), "path")
 ATTACHMENTS = Wish(mark("Attach files"), ((mark("All files"), "*"),), "attach")
+
+
+def wish_for(action: ChoosePath) -> Wish:
+    """Return the wish for a path that is to stand in a field."""
+    if action.folder:
+        return replace(FOLDER, target=action.target)
+    patterns = " ".join(action.target.patterns)
+    kinds = (*([(patterns, patterns)] if patterns else []), *FILE.kinds)
+    return replace(FILE, target=action.target, kinds=kinds)
 
 
 class NoDialogError(DeviceError):
@@ -148,10 +168,13 @@ def _zenity(folder: Path | None, wish: Wish) -> list[str]:
     start = [f"--filename={folder}{os.sep}"] if folder else []
     filters = [f"--file-filter={label} | {patterns}" for label, patterns in wish.named_kinds]
     many = ["--multiple", "--separator=\n"] if wish.many else []
+    many += ["--directory"] if wish.purpose == "folder" else []
     return ["--file-selection", f"--title={tr(wish.title)}", *many, *start, *filters]
 
 
 def _kdialog(folder: Path | None, wish: Wish) -> list[str]:
+    if wish.purpose == "folder":
+        return ["--title", tr(wish.title), "--getexistingdirectory", str(folder or ".")]
     filters = "\n".join(f"{patterns}|{label}" for label, patterns in wish.named_kinds)
     many = ["--multiple", "--separate-output"] if wish.many else []
     return ["--title", tr(wish.title), *many, "--getopenfilename", str(folder or "."), filters]
@@ -164,16 +187,21 @@ class _Library:
         from imgui_bundle import portable_file_dialogs as dialogs
 
         start = str(folder) if folder and str(folder).isprintable() else ""
+        self._is_folder = wish.purpose == "folder"
+        if self._is_folder:
+            self._dialog: Any = dialogs.select_folder(tr(wish.title), start)
+            return
         filters = [word for kind in wish.named_kinds for word in kind]
         option = dialogs.opt.multiselect if wish.many else dialogs.opt.none
-        self._dialog: Any = dialogs.open_file(tr(wish.title), start, filters, option)
+        self._dialog = dialogs.open_file(tr(wish.title), start, filters, option)
 
     def ready(self) -> bool:
         return bool(self._dialog.ready(0))
 
     def chosen(self) -> tuple[Path, ...]:
         try:
-            names = self._dialog.result()
+            found = self._dialog.result()
+            names = list(filter(None, [found])) if self._is_folder else found
         except UnicodeDecodeError as error:
             raise RequestError(
                 tr(
@@ -246,7 +274,7 @@ def _entry(one: os.DirEntry[str]) -> FileEntry:
         return FileEntry(one.name, False)
 
 
-def begin_choosing(purpose: Purpose, state: AppState) -> ShowFiles:
+def begin_choosing(purpose: Purpose, state: AppState, target: PathTarget = NOWHERE) -> ShowFiles:
     """Begin where something was chosen last, else where the model in use lies, else in the first
     of the person's folders that is there."""
     places = _places()
@@ -255,7 +283,7 @@ def begin_choosing(purpose: Purpose, state: AppState) -> ShowFiles:
     wanted += [Path(path).parent for path in state.recent[:1] if of_models]
     wanted += [Path(folder) for _, folder in places]
     found = (str(place) for place in wanted if place.is_absolute() and place.is_dir())
-    return ShowFiles(purpose, next(found, os.sep), places)
+    return ShowFiles(purpose, next(found, os.sep), places, target)
 
 
 def _places() -> tuple[tuple[Place, str], ...]:

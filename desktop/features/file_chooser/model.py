@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.file_chooser.state import FileEntry, Place, Purpose
-from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.file_chooser.state import (
+    NOWHERE,
+    FileEntry,
+    PathTarget,
+    Place,
+    Purpose,
+)
+from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 
@@ -19,6 +25,18 @@ class ShowFiles(Action, frozen=True):
     purpose: Purpose
     folder: str
     places: tuple[tuple[Place, str], ...] = ()
+    target: PathTarget = NOWHERE
+
+
+class ChoosePath(HostAction, frozen=True):
+    """Open a dialog for a file, or for a folder, whose path is to stand in a field."""
+
+    target: PathTarget
+    folder: bool = False
+
+    @property
+    def purpose(self) -> Purpose:
+        return "folder" if self.folder else "path"
 
 
 class BrowseFolder(Action, frozen=True):
@@ -54,7 +72,8 @@ class CloseFiles(Action, frozen=True):
 
 def _show(action: ShowFiles, state: AppState, now: float) -> Result:
     files = replace(
-        state.chooser, shown=True, purpose=action.purpose, folder=action.folder, entries=(),
+        state.chooser, shown=True, purpose=action.purpose, target=action.target,
+        folder=action.folder, entries=(),
         left_out=0, wanted=action.folder, named="", problem="",
         places=action.places,
     )  # fmt: skip
@@ -87,7 +106,9 @@ def _filter(action: FilterFiles, state: AppState, now: float) -> Result:
 def _close(action: CloseFiles, state: AppState, now: float) -> Result:
     files = replace(state.chooser, shown=False, wanted="", entries=(), problem="")
     if action.chosen:
-        files = replace(files, recent=files.chose_from(str(Path(action.chosen[0]).parent)))
+        chosen = Path(action.chosen[0])
+        folder = chosen if files.purpose == "folder" else chosen.parent
+        files = replace(files, recent=files.chose_from(str(folder)))
     return replace(state, chooser=files), ()
 
 

@@ -9,11 +9,25 @@ from typing import Literal
 from msgspec import Struct
 
 Place = Literal["home", "documents", "downloads"]
-Purpose = Literal["model", "import", "attach", "conversations"]
+# "path" and "folder": into the field of a path
+Purpose = Literal["model", "import", "attach", "conversations", "path", "folder"]
 MODEL_PATTERNS = ("*.gguf", "*.safetensors", "config.json", "variant.json", "slice.json")
 CONVERSATION_PATTERNS = ("*.json",)
 MOST_ENTRIES = 20_000  # of a folder that are listed
 MOST_FOLDERS = 6  # that were chosen from last
+
+
+class PathTarget(Struct, frozen=True):
+    """The field of a path, by its name, that gets what is chosen, and the popover that it stands
+    in; "": in none."""
+
+    field: str
+    popover: str = ""
+    patterns: tuple[str, ...] = ()  # of the files that are wanted; (): all
+    file_name: str = ""  # of the file in a folder that is chosen; "": the folder itself is wanted
+
+
+NOWHERE = PathTarget("")
 
 
 class FileEntry(Struct, frozen=True):
@@ -27,6 +41,7 @@ class FileEntry(Struct, frozen=True):
 class FilesState(Struct, frozen=True):
     shown: bool = False
     purpose: Purpose = "model"
+    target: PathTarget = NOWHERE  # of the purposes "path" and "folder"
     folder: str = ""  # what is listed, an absolute path
     wanted: str = ""  # the folder that is being read; "": none
     entries: tuple[FileEntry, ...] = ()
@@ -50,14 +65,18 @@ class FilesState(Struct, frozen=True):
             for entry in self.entries
             if (self.hidden or not entry.name.startswith("."))
             and wanted in entry.name.casefold()
-            and (entry.is_folder or self._is_of_kind(entry.name))
+            and (entry.is_folder or (self.purpose != "folder" and self._is_of_kind(entry.name)))
         ]
         return sorted(found, key=lambda e: (not e.is_folder, e.name.casefold(), e.name))
 
     def _is_of_kind(self, name: str) -> bool:
         if self.purpose == "attach" or self.all_kinds:
             return True
-        known = CONVERSATION_PATTERNS if self.purpose == "conversations" else MODEL_PATTERNS
+        known: tuple[str, ...] = MODEL_PATTERNS
+        if self.purpose == "conversations":
+            known = CONVERSATION_PATTERNS
+        elif self.purpose == "path":
+            known = self.target.patterns or ("*",)
         return any(fnmatch(name.lower(), pattern) for pattern in known)
 
     def chose_from(self, folder: str) -> tuple[str, ...]:

@@ -11,6 +11,11 @@ from msgspec import Struct, field
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.features.attachments.model import AttachFiles
 from llm_lite.desktop.features.file_chooser.model import BrowseFolder, CloseFiles, FilterFiles
+from llm_lite.desktop.features.file_chooser.path_field import (
+    ChosenPaths,
+    end_choosing,
+    give_path,
+)
 from llm_lite.desktop.features.file_chooser.state import (
     FileEntry,
     FilesState,
@@ -54,6 +59,8 @@ TITLES: dict[Purpose, str] = {
     "import": mark("Import a model"),
     "attach": mark("Attach files"),
     "conversations": mark("Import conversations"),
+    "path": mark("Choose a file"),
+    "folder": mark("Choose a folder"),
 }
 PLACES: dict[Place, str] = {
     "home": mark("Home"),
@@ -85,6 +92,8 @@ class Chooser(Struct):
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     files = state.chooser
+    into_field = files.purpose in ("path", "folder")
+    ui.local(ChosenPaths).choosing = files.target.field if files.shown and into_field else ""
     if not files.shown:
         ui.local(Chooser).input = None
         return []
@@ -116,7 +125,7 @@ def _draw_inside(files: FilesState, ui: Ui) -> list[Action]:
     imgui.same_line(right)
     closed = icon_button(ui, "files.close", ICON_CLOSE, tr("Close"), side=side, style="small")
     if closed or imgui.is_key_pressed(KEY.escape, False):
-        return _end(ui, [CloseFiles()])
+        return _end(files, ui, [CloseFiles()])
     below = imgui.get_frame_height() + ui.u(3)
     room = imgui.get_content_region_avail().y - below
     actions = _draw_places(files, ui, room)
@@ -139,8 +148,13 @@ def _draw_inside(files: FilesState, ui: Ui) -> list[Action]:
     if opened is not None and opened.is_folder:
         return [BrowseFolder(_path(files, opened))]
     paths = held.picked or [_path(files, e) for e in listed[held.at :][:1] if not e.is_folder]
+    if files.purpose == "folder":
+        paths = [files.folder]
     if _draw_open(files, ui, paths) or opened is not None:
-        return _end(ui, _given(files.purpose, _with(paths, files, opened)))
+        paths = _with(paths, files, opened)
+        if files.purpose in ("path", "folder"):
+            give_path(ui, files.target, paths[0], is_folder=files.purpose == "folder")
+        return _end(files, ui, _given(files.purpose, paths))
     return actions
 
 
@@ -164,9 +178,12 @@ def _is_path(query: str) -> bool:
     return query.lstrip().startswith("~") or Path(query.strip()).is_absolute()
 
 
-def _end(ui: Ui, actions: list[Action]) -> list[Action]:
+def _end(files: FilesState, ui: Ui, actions: list[Action]) -> list[Action]:
     imgui.close_current_popup()
-    ui.request("input")
+    if files.purpose in ("path", "folder"):
+        end_choosing(ui, files.target)
+    else:
+        ui.request("input")
     return actions
 
 
@@ -180,6 +197,8 @@ def _with(paths: list[str], files: FilesState, opened: FileEntry | None) -> list
 
 def _given(purpose: Purpose, paths: list[str]) -> list[Action]:
     """Return the actions that follow from a choice."""
+    if purpose in ("path", "folder"):
+        return [CloseFiles(tuple(paths))]
     done: Action
     if purpose == "model":
         done = OpenModel(paths[0])
@@ -348,7 +367,7 @@ def _draw_row(
 def _draw_foot(files: FilesState, ui: Ui) -> list[Action]:
     hidden = toggle(ui, "files.hidden", tr("Hidden files"), files.hidden)
     kinds = files.all_kinds
-    if files.purpose != "attach":
+    if files.purpose not in ("attach", "folder"):
         imgui.same_line(0, ui.u(5))
         kinds = toggle(ui, "files.kinds", tr("All files"), files.all_kinds)
     changed = (hidden, kinds) != (files.hidden, files.all_kinds)
@@ -359,6 +378,8 @@ def _draw_open(files: FilesState, ui: Ui, paths: list[str]) -> bool:
     """Draw the button that takes what is chosen, at the lower right; return whether it was
     pressed."""
     label = tr("Open")
+    if files.purpose in ("path", "folder"):
+        label = tr("Choose this folder") if files.purpose == "folder" else tr("Choose")
     if files.takes_many:
         count = len(paths)
         label = trn("Attach {n} file", "Attach {n} files", count).format(n=count)

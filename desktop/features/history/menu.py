@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from imgui_bundle import ImVec2, imgui
@@ -9,6 +10,8 @@ from msgspec import Struct
 
 from llm_lite.core.files.places import user_folder
 from llm_lite.core.plain_text import one_line
+from llm_lite.desktop.features.file_chooser.path_field import path_field
+from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
     BeginRename,
@@ -219,8 +222,13 @@ def _draw_export(ui: Ui) -> list[Action]:
         wrapped(ui, tr(EXPORT_NOTE))
         if menus.export_path is None:
             menus.export_path = _proposed(row)
-        menus.export_path, _ = _path(ui, EXPORT, menus.export_path)
-        path, actions = menus.export_path.strip(), list[Action]()
+        if imgui.is_window_appearing():
+            imgui.set_keyboard_focus_here()
+        target = PathTarget(f"{EXPORT}.path", EXPORT, file_name=Path(menus.export_path).name)
+        hint = tr("Path of a file")
+        typed = path_field(ui, target, menus.export_path, ("folder",), hint)
+        menus.export_path, actions = typed.path, typed.actions
+        path = menus.export_path.strip()
         for kind, ending, label in KINDS:
             if kind != KINDS[0][0]:
                 imgui.same_line()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
+from llm_lite.desktop.features.file_chooser.path_field import path_field
+from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.model import (
@@ -46,7 +48,7 @@ ABOUT = mark(
     "import them."
 )
 WIDTH, ROWS = 112.0, 7  # in spacing units; rows in sight
-LONGEST_PATH, LONGEST_QUERY = 4096, 200  # characters
+LONGEST_QUERY = 200  # characters
 
 
 class EditedPrompt(Struct):
@@ -209,9 +211,10 @@ def _draw_deleted(ui: Ui, deleted: SavedPrompt) -> list[Action]:
 def _draw_files(ui: Ui, any_prompts: bool) -> list[Action]:
     imgui.separator()
     controls, label = ui.local(PromptControls), tr("Path of a file or folder")
-    controls.path = _field(ui, "prompts.path", label, controls.path, LONGEST_PATH)
+    target = PathTarget("prompts.path", PANEL)
+    typed = path_field(ui, target, controls.path, ("file", "folder"), label)
+    controls.path, actions = typed.path, typed.actions
     path, name = controls.path.strip(), controls.exported
-    actions: list[Action] = []
     if button(ui, "prompts.import", tr("Import"), enabled=bool(path)):
         actions.append(ImportPrompts((path,)))
     imgui.same_line()

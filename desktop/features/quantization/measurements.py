@@ -9,6 +9,8 @@ from imgui_bundle import ImVec2, imgui, implot
 
 from llm_lite.core.messages import MODES, DivergenceReport, Mode, ModelInfo, TensorReport, TensorRow
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.file_chooser.path_field import path_field
+from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.divergence import nats
@@ -162,14 +164,13 @@ def _draw_setting(state: AppState, ui: Ui) -> list[Action]:
 
 def _draw_path(state: AppState, ui: Ui, choices: Choices) -> tuple[Choices, list[Action]]:
     side = ui.u(6.5)
-    imgui.set_next_item_width(imgui.get_content_region_avail().x - side - ui.u(1))
     hint = tr("Path of a text file; empty: a short sample")
+    room = imgui.get_content_region_avail().x - side - ui.u(1)
     with ui.font(style="small"):
-        path = imgui.input_text_with_hint("##report.path", hint, choices.path)[1]
-        ui.mark("report.path")
+        typed = path_field(ui, PathTarget("report.path"), choices.path, ("file",), hint, room)
+    path, actions = typed.path, typed.actions
     imgui.same_line(0, ui.u(1))
     words = tr("Forget these reports")
-    actions: list[Action] = []
     if icon_button(ui, "report.forget", ICON_TRASH, words, side=side, style="small"):
         actions.append(ForgetReports())
     return replace(choices, path=path), actions

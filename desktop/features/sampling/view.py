@@ -15,6 +15,8 @@ from llm_lite.core.tools.kept_schema import left_in
 from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import draw_overflow
 from llm_lite.desktop.features.chat.model import ResetSampling, SetSampling, SetThinking
+from llm_lite.desktop.features.file_chooser.path_field import Pick, path_field
+from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.presets.model import (
     LONGEST_NAME,
     ChoosePreset,
@@ -61,7 +63,6 @@ THINKING = mark(
     "are folded above the answer."
 )
 NONE = mark("No preset")
-LONGEST_PATH = 4096  # characters
 Rows = tuple[Option, ...]
 
 
@@ -167,7 +168,11 @@ def _draw_tools(ui: Ui, controls: SamplingControls, used: str) -> list[Action]:
     if button(ui, "presets.delete", tr("Delete"), enabled=bool(used)):
         actions.append(DeletePreset(used))
         controls.name = ""
-    controls.path = _input(ui, "presets.path", tr("Path of a file"), controls.path, LONGEST_PATH)
+    target = PathTarget("presets.path", "sampler", ("*.json",), f"{name or 'preset'}.json")
+    picks: tuple[Pick, ...] = ("file", "folder")
+    typed = path_field(ui, target, controls.path, picks, tr("Path of a file"))
+    controls.path = typed.path
+    actions += typed.actions
     path = controls.path.strip()
     if button(
         ui, "presets.import", tr("Import"), hint=tr("Read a preset's file"), enabled=bool(path)

@@ -11,6 +11,8 @@ from msgspec import Struct, field
 from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, TokenizedText, TokenPiece
 from llm_lite.core.records import replace
 from llm_lite.core.text.token_spelling import data_shown, hexadecimal, shown
+from llm_lite.desktop.features.file_chooser.path_field import Pick, path_field
+from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.library.model import ListModels
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
@@ -442,7 +444,7 @@ def _note(control: bool) -> str:
 def draw_compare(
     state: AppState, ui: Ui, choice: TokenizerChoice
 ) -> tuple[TokenizerChoice, list[Action]]:
-    choice = _draw_choice(state, ui, choice)
+    choice, actions = _draw_choice(state, ui, choice)
     answers = state.tokenizer.answers
     has = (has_tokenizer(state), choice.other != "")
     shown = [(slot, answers[slot]) for slot in (MODEL, OTHER) if has[slot]]
@@ -454,10 +456,12 @@ def draw_compare(
             _draw_answer(ui, slot, answer)
             imgui.dummy(ImVec2(0, ui.u(1.5)))
     _draw_languages(ui, [answer for _, answer in shown])
-    return choice, []
+    return choice, actions
 
 
-def _draw_choice(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
+def _draw_choice(
+    state: AppState, ui: Ui, choice: TokenizerChoice
+) -> tuple[TokenizerChoice, list[Action]]:
     """Draw the choice of another tokenizer, of a model on this machine or by a path."""
     models = [(str(one.path), one.name) for one in (state.library.local or ())[:MOST_LISTED]]
     other = choice.other or NONE
@@ -469,26 +473,26 @@ def _draw_choice(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerC
     picked = picker(ui, "tokenizer.other", options, FILE if controls.asks_path else other, width)
     controls.asks_path = picked == FILE
     if picked != FILE:
-        return replace(choice, other="" if picked == NONE else picked)
-    found = _draw_path(ui, controls, width)
+        return replace(choice, other="" if picked == NONE else picked), []
+    found, actions = _draw_path(ui, controls, width)
     if not found:
-        return choice
+        return choice, actions
     controls.asks_path = False
-    return replace(choice, other=found)
+    return replace(choice, other=found), actions
 
 
-def _draw_path(ui: Ui, controls: TokenizerControls, width: float) -> str:
-    """Draw the field of a path, and return the path if it was entered in this frame, else ""."""
+def _draw_path(ui: Ui, controls: TokenizerControls, width: float) -> tuple[str, list[Action]]:
+    """Draw the field of a path, and return the path if it was entered in this frame, else "", and
+    what is to be chosen."""
     label = tr("Show")
     room = imgui.calc_text_size(label).x + ui.u(7)
-    imgui.set_next_item_width(width - room)
-    _, path = imgui.input_text_with_hint(f"##{PATH}", tr(HINT), controls.path)
-    entered = imgui.is_item_deactivated() and imgui.is_key_pressed(imgui.Key.enter, False)
-    ui.mark(PATH)
-    controls.path = path = path[:4096]
+    picks: tuple[Pick, ...] = ("file", "folder")
+    typed = path_field(ui, PathTarget(PATH), controls.path, picks, tr(HINT), width - room)
+    controls.path = typed.path
     imgui.same_line()
-    pressed = button(ui, "tokenizer.show", label, enabled=bool(path.strip()))
-    return path.strip() if pressed or entered else ""
+    pressed = button(ui, "tokenizer.show", label, enabled=bool(typed.path.strip()))
+    shows = pressed or typed.entered or typed.is_chosen
+    return typed.path.strip() if shows else "", typed.actions
 
 
 def _draw_columns(ui: Ui, shown: list[tuple[int, Answer]], width: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
@@ -10,6 +12,8 @@ from llm_lite.core.messages import ServerSpec
 from llm_lite.core.tools.commands import split_command
 from llm_lite.core.tools.declared import NAME
 from llm_lite.desktop.features.chat.reading import knows_tools, offered
+from llm_lite.desktop.features.file_chooser.path_field import path_field
+from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tools.model import (
@@ -205,8 +209,10 @@ def _draw_declared(state: AppState, ui: Ui) -> list[Action]:
     imgui.same_line()
     room = imgui.get_content_region_avail().x - ui.u(22)
     controls = ui.local(ToolControls)
-    controls.path = _input_line(ui, "tools.path", tr("Path of a JSON file"), controls.path, room)
-    path = controls.path.strip()
+    target, hint = PathTarget("tools.path", "tools", ("*.json",)), tr("Path of a JSON file")
+    typed = path_field(ui, target, controls.path, ("file",), hint, room)
+    controls.path, path = typed.path, typed.path.strip()
+    actions += typed.actions
     imgui.same_line()
     if button(ui, "tools.import", tr("Import"), enabled=bool(path)):
         actions.append(ImportFunctions(path))
@@ -316,7 +322,9 @@ def _draw_form(state: AppState, ui: Ui, form: ServerForm) -> list[Action]:
     width = imgui.get_content_region_avail().x
     form.name = _input_line(ui, "tools.form.name", tr("Name"), form.name, width)
     command = tr("Command, with its arguments")
-    form.command = _input_line(ui, "tools.form.command", command, form.command, width)
+    target = PathTarget("tools.form.command", "tools")
+    typed = path_field(ui, target, form.command, ("file",), command, width)
+    form.command = (shlex.quote(typed.path) if typed.is_chosen else typed.path)[:LONGEST]
     wrapped(ui, tr("Environment, a line for each variable"))
     size = ImVec2(width, ui.u(12))
     with ui.styled(frame_padding=(ui.u(2), ui.u(1.5))), ui.font("mono", "small"):
@@ -340,7 +348,7 @@ def _draw_form(state: AppState, ui: Ui, form: ServerForm) -> list[Action]:
     spec, problem = read_form(form, state)
     if problem and form.command.strip():
         wrapped(ui, f"{ICON_WARNING}  {problem}", "warning")
-    actions: list[Action] = []
+    actions = typed.actions
     label = tr("Save") if form.old else tr("Add")
     if primary_button(ui, "tools.form.save", label, enabled=spec is not None) and spec:
         old = form.old or spec.name

@@ -10,6 +10,7 @@ from llm_lite.core.messages import Event, TitleMade
 from llm_lite.desktop import features
 from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.cache.model import AskFreeMemory
+from llm_lite.desktop.features.file_chooser.model import ChoosePath
 from llm_lite.desktop.features.history.model import ChooseConversations
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.library.model import ChooseImport
@@ -20,7 +21,8 @@ from llm_lite.desktop.features.program.model import ChooseFile, OpenLink, ResetL
 from llm_lite.desktop.features.registry import FEATURES, joined
 
 OF_THE_PROGRAM = {
-    AskFreeMemory, ChooseAttachments, ChooseConversations, ChooseFile, ChooseImport, OpenLink,
+    AskFreeMemory, ChooseAttachments, ChooseConversations, ChooseFile, ChooseImport, ChoosePath,
+    OpenLink,
     SaveText,
 }  # fmt: skip
 OF_THE_INTERFACE = {ResetLayout}
