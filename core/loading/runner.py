@@ -43,6 +43,7 @@ from llm_lite.core.plan.expert_layers import expert_layers
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.traffic import active_bytes
 from llm_lite.core.quant.modes import AS_STORED, MODES, again_sentence, mode_bytes, rounded_again
+from llm_lite.core.quant.second_rounding import again_error
 from llm_lite.core.quant.tensor import TensorData
 
 
@@ -179,7 +180,8 @@ def weights_note(model: ModelInfo, executor: ExecutorInfo) -> str:
     if executor.mode == AS_STORED:
         return model.conversion
     share = model.rounded_again.get(executor.mode, 0.0)
-    return again_sentence(executor.mode, share) if share else ""
+    error = model.again_error.get(executor.mode, 0.0)
+    return again_sentence(executor.mode, share, error) if share else ""
 
 
 def model_info(
@@ -192,6 +194,7 @@ def model_info(
     metadata = model_file.file.metadata
     cache = cache_layout(executor.program, options.keys, options.values)
     with_experts = expert_layers(executor.program.plans[0])
+    again = {m: share for m in MODES if (share := rounded_again(tensors.values(), m))}
     return ModelInfo(
         name=name_of(model_file.file),
         path=str(model_file.path),
@@ -223,9 +226,8 @@ def model_info(
         template_variables=tuple(sorted(model_file.template.variables)),
         tool_style=model_file.template.for_tools().tool_style,
         mode_bytes=MappingProxyType({m: mode_bytes(tensors.values(), m) for m in MODES}),
-        rounded_again=MappingProxyType(
-            {m: share for m in MODES if (share := rounded_again(tensors.values(), m))}
-        ),
+        rounded_again=MappingProxyType(again),
+        again_error=MappingProxyType({m: again_error(tensors.values(), m) for m in again}),
         stored_formats=MappingProxyType(dict(formats)),
         format_notes=described(formats),
         block_formats=of_blocks(formats),

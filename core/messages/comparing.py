@@ -186,6 +186,7 @@ class ModeSpeed(Struct, frozen=True):
     prefill_tok_s: float
     decode_tok_s: float
     rounded_again: float = 0.0  # share of the weights: see `ModelInfo`
+    again_error: float = 0.0  # of these, likewise
 
 
 class ModesMeasured(Event, frozen=True):

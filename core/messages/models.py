@@ -185,6 +185,8 @@ class ModelInfo(Abilities, Struct, frozen=True):
     rounded_again: Mapping[str, float] = field(  # mode -> share of weights it rounds once more
         default_factory=lambda: MappingProxyType({})
     )
+    # Mode -> how much that changes them, root mean square by root mean square, of a sample.
+    again_error: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     stored_formats: Mapping[str, int] = field(  # format -> bytes, as in the file
         default_factory=lambda: MappingProxyType({})
     )

@@ -66,6 +66,7 @@ def measure_modes(
                     result.prefill_tok_s.median,
                     result.decode_tok_s.median,
                     runner.model_info.rounded_again.get(mode, 0.0),
+                    runner.model_info.again_error.get(mode, 0.0),
                 )
             )
         finally:

@@ -7,7 +7,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,9 @@ class WeightOfFormat(Protocol):
     def nbytes(self) -> int: ...
     @property
     def format(self) -> QuantFormat: ...
+
+
+W = TypeVar("W", bound=WeightOfFormat)
 
 
 # Matrices whose few weights decide much: at int4 those of values lose three times as much as
@@ -179,26 +182,39 @@ def mode_bytes(tensors: Iterable[WeightOfFormat], mode: str) -> int:
     return sum(_matrix_bytes(t, target_dtype(t, mode, names)) for t in found)
 
 
-def rounded_again(tensors: Iterable[WeightOfFormat], mode: str) -> float:
-    """Return the share of the weights of matrices that a mode rounds to few bits though they have
-    about as few in the file: the errors of both roundings add up."""
+def rounds_again(tensors: Iterable[W], mode: str) -> list[tuple[W, str]]:
+    """Return the matrices that a mode rounds to few bits though they have about as few in the file,
+    and the formats that they get: the errors of both roundings add up."""
     found = [tensor for tensor in tensors if len(tensor.shape) > 1]
-    finer, again, whole = promoted(found, mode), 0, 0
+    finer, again = promoted(found, mode), []
     for tensor in found:
-        count, dtype = math.prod(tensor.shape), target_dtype(tensor, mode, finer)
+        dtype = target_dtype(tensor, mode, finer)
         bits, stored = FORMATS[dtype].bits_per_weight, tensor.format.bits_per_weight
-        whole += count
         if dtype != tensor.dtype and bits < _FEW_BITS and stored <= bits + 1:
-            again += count
+            again.append((tensor, dtype))
+    return again
+
+
+def rounded_again(tensors: Iterable[WeightOfFormat], mode: str) -> float:
+    """Return the share of the weights of matrices that a mode rounds once more."""
+    found = [tensor for tensor in tensors if len(tensor.shape) > 1]
+    whole = sum(math.prod(tensor.shape) for tensor in found)
+    again = sum(math.prod(tensor.shape) for tensor, _ in rounds_again(found, mode))
     return again / whole if whole else 0.0
 
 
-def again_sentence(mode: str, share: float) -> str:
-    """Return what is lost where a mode rounds this share of the weights once more."""
+def again_sentence(mode: str, share: float, error: float = 0.0) -> str:
+    """Return what is lost where a mode rounds this share of the weights once more; `error` as
+    `again_error` measures it, 0 where it is not known."""
+    begins = f"{share:.0%} of the weights have about as few bits in the file as {mode} has"
+    if not error:
+        return (
+            f"{begins}: to round them once more loses as much again, and answers get worse; "
+            "as-stored keeps them as they are"
+        )
     return (
-        f"{share:.0%} of the weights have about as few bits in the file as {mode} has: to round "
-        "them once more loses as much again, and answers get worse; as-stored keeps them as they "
-        "are"
+        f"{begins}: rounding them once more changes them by {error:.1%} (root mean square, by a "
+        "sample of their rows), and answers get worse; as-stored keeps them as they are"
     )
 
 

@@ -143,6 +143,11 @@ SENTENCES = (
         "once more loses as much again, and answers get worse; as-stored keeps them as they are"
     ),
     mark(
+        "{share} of the weights have about as few bits in the file as {mode} has: rounding them "
+        "once more changes them by {error} (root mean square, by a sample of their rows), and "
+        "answers get worse; as-stored keeps them as they are"
+    ),
+    mark(
         "{mode} rounds no weights a second time, as {other} does: {speed} against {fastest} tok/s"
     ),
     mark(

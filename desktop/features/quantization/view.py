@@ -270,7 +270,8 @@ def about(model: ModelInfo, mode: Mode) -> str:
 def again(model: ModelInfo, mode: Mode) -> str:
     """Return what a mode loses by rounding weights a second time; "" where it does not."""
     share = model.rounded_again.get(mode, 0.0)
-    return sentence(translated(again_sentence(mode, share))) if share else ""
+    error = model.again_error.get(mode, 0.0)
+    return sentence(translated(again_sentence(mode, share, error))) if share else ""
 
 
 def place(model: ModelInfo, mode: Mode) -> str:

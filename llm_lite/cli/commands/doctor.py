@@ -200,12 +200,18 @@ def _print_device(device: dict[str, Any]) -> None:
         show(f"            not usable: {device['why_not']}")
 
 
+def _twice(row: dict[str, Any]) -> str:
+    """Return what a mode rounds a second time and how much that changes it; "" for nothing."""
+    if not row["rounded_again"]:
+        return ""
+    return f"  rounds {row['rounded_again']:.0%} twice, by {row['again_error']:.1%}"
+
+
 def _print_modes(modes: dict[str, Any]) -> None:
     show(f"\n{'mode':<12}{'activations':<13}{'weights':>11}{'prompt':>13}{'answer':>13}")
     for row in modes["rows"]:
         show(
             f"{row['mode']:<12}{row['activations']:<13}{row['weight_bytes'] / 2**20:>7.1f} MiB"
-            f"{row['prefill_tok_s']:>7.1f} tok/s{row['decode_tok_s']:>7.1f} tok/s"
-            + (f"  rounds {row['rounded_again']:.0%} twice" if row["rounded_again"] else "")
+            f"{row['prefill_tok_s']:>7.1f} tok/s{row['decode_tok_s']:>7.1f} tok/s" + _twice(row)
         )
     show(f"Recommended {modes['recommended']}: {modes['reason']}")

@@ -86,6 +86,7 @@ def status_of(service: Service | None) -> dict[str, Any]:
         "modes": {  # that may be chosen: bytes of all weights in each, 0 where that is not known
             "weights": {mode: model.mode_bytes.get(mode, 0) for mode in MODES},
             "rounded_again": dict(model.rounded_again),  # shares of the weights, as of the model
+            "again_error": dict(model.again_error),
             "activations": ACTIVATIONS,
             "asked": {"mode": asked.mode, "activations": asked.activations},
             "switch": switch_of(service),

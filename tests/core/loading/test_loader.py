@@ -266,3 +266,5 @@ def test_weights_that_are_rounded_twice_are_told(mode, told, write):
     with running(path, exact("cpu", mode=mode)) as runner:
         assert ("of the weights have about as few bits in the file as int4" in runner.note) is told
         assert set(runner.model_info.rounded_again) == {"int4"}
+        assert 0 < runner.model_info.again_error["int4"] < 1
+        assert ("changes them by" in runner.note) is told

@@ -10,6 +10,7 @@ from llm_lite.core.errors import RequestError, UnsupportedError
 from llm_lite.core.quant import modes, quantizer
 from llm_lite.core.quant.blocks.codebooks import IQ3_S
 from llm_lite.core.quant.registry import FORMATS, NATIVE_FORMATS
+from llm_lite.core.quant.second_rounding import again_error
 from llm_lite.core.quant.tensor import TensorData
 from tests.weight_blocks import random_blocks
 
@@ -220,3 +221,23 @@ def test_small_rows_beside_others_are_no_reason_to_refuse():
 )
 def test_which_modes_round_few_bits_once_more(stored, mode, share):
     assert modes.rounded_again([tensor(stored, (32, 64))], mode) == share
+
+
+def test_what_a_second_rounding_loses_is_measured():
+    """By rows in the middle of some matrices, about as by all of all; 0 where none is rounded."""
+    random = np.random.default_rng(1)
+    tensors, signal, noise = [], 0.0, 0.0
+    for number in range(20):
+        values = random.normal(0, 0.02, (96, 256)).astype("<f4")
+        plain = TensorData(f"t{number}", "f32", values.shape, values.reshape(-1).view("u1"))
+        stored = modes._in_format(plain, "q4_0", modes._own_room)
+        once = stored.dequantize()
+        twice = modes.convert(stored, "int4").dequantize()
+        signal, noise = signal + np.square(once).sum(), noise + np.square(once - twice).sum()
+        tensors.append(stored)
+    found = again_error(tensors, "int4")
+    assert 0.01 < found < 0.2 and found == pytest.approx((noise / signal) ** 0.5, rel=0.05)
+    assert again_error(tensors, "int8") == again_error([], "int4") == 0
+    assert f"changes them by {found:.1%} (root mean square" in modes.again_sentence(
+        "int4", 0.8, found
+    )

@@ -316,4 +316,6 @@ def test_a_mode_that_rounds_twice_says_so():
     said = quant_modes.again(model, "int4")
     assert said.startswith("80% of the weights have about as few bits in the file as int4 has")
     assert said in quant_modes.about(model, "int4")
+    measured = quant_modes.again(replace(model, again_error={"int4": 0.0731}), "int4")
+    assert "changes them by 7.3%" in measured
     assert quant_modes.again(model, "int8") == ""
