@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from llm_lite.core.generation.prompt import ChatFile, chat_segments
 from llm_lite.core.messages import ChatMessage, ToolSpec
@@ -18,6 +19,7 @@ def prompt_stages(
     messages: Sequence[ChatMessage],
     thinking: bool = True,
     tools: Sequence[ToolSpec] = (),
+    values: Mapping[str, Any] = {},
 ) -> TokenizedText:
     """Return the tokenizer's stages of a prompt, from the text that the template makes, or that is
     continued. LlmLiteError as of `encode_chat`."""
@@ -25,7 +27,9 @@ def prompt_stages(
     if is_text(messages):
         segments = [("".join(pieces(messages)), False)]
     else:
-        segments = chat_segments(tokenizer, file.template, messages, thinking=thinking, tools=tools)
+        segments = chat_segments(
+            tokenizer, file.template, messages, thinking=thinking, tools=tools, values=values
+        )
     result = tokenized(tokenizer, name, segments, around=False)
     begin = tokenized(tokenizer, name, []).before
     if result.pieces[:1] and begin and result.pieces[0].id == begin[0].id:

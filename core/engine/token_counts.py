@@ -67,7 +67,8 @@ def count_conversation(request: CountTokens, file: ChatFile, context: int) -> in
     if request.raw:
         return len(encode_raw(file.tokenizer, request.messages).ids)
     spoken = is_open_answer(request.messages)
-    return len(encode(file, request.messages, spoken, request.thinking, request.tools).ids)
+    thinking, tools, values = request.thinking, request.tools, request.values
+    return len(encode(file, request.messages, spoken, thinking, tools, values).ids)
 
 
 def counted(request: CountTokens, tokenizer: Tokenizer) -> TokensCounted:

@@ -78,4 +78,5 @@ class Tokenizing:
 def _stages(request: TokenizeText, source: NamedTokenizer, file: ModelFile | None) -> TokenizedText:
     if request.messages is None or file is None:
         return source.stages(request.text, request.control)
-    return prompt_stages(file, source.name, request.messages, request.thinking, request.tools)
+    thinking, tools, values = request.thinking, request.tools, request.values
+    return prompt_stages(file, source.name, request.messages, thinking, tools, values)

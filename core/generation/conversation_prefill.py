@@ -36,7 +36,8 @@ class ConversationPrefill(Struct):
         if self.command.raw:
             encoded = encode_raw(file.tokenizer, messages)
         else:
-            encoded = encode(file, messages, spoken, self.command.thinking, self.command.tools)
+            thinking, tools, values = self.command.thinking, self.command.tools, self.command.values
+            encoded = encode(file, messages, spoken, thinking, tools, values)
         conversation, afresh = self.command.conversation, self.command.afresh
         options = PrefillOptions(afresh=afresh, name=name_of(messages), conversation=conversation)
         prepared = session.prepare(encoded.ids, options)

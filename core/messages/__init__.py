@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from llm_lite.core.messages.answers import (
+    EFFORT,
     OVERFLOWS,
     AllowedTokens,
     Alternative,
@@ -217,7 +218,7 @@ class Logged(Event, frozen=True):
 
 
 __all__ = [
-    "ACTIVATIONS", "BACKENDS", "DRAFT_LEARNINGS", "EXPERTS_IN", "KV_TYPES", "MODES",
+    "ACTIVATIONS", "BACKENDS", "DRAFT_LEARNINGS", "EFFORT", "EXPERTS_IN", "KV_TYPES", "MODES",
     "MOST_ALTERNATIVES", "MOST_BEAMS", "OVERFLOWS", "SPECULATES", "AccountParameter",
     "AccountStep", "Activations", "AllowedTokens", "Alternative",
     "AnalyzeTensors", "AnswerDivergence", "AnswerRequest", "AnswerRun", "AttentionPart",

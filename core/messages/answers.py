@@ -33,6 +33,7 @@ class ChatMessage(Struct, frozen=True):
     name: str = ""  # of a tool's message: the function that it answers; they stand in calls' order
 
 
+EFFORT = "reasoning_effort"  # the variable in which templates take how much a model is to think
 Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone, 0 ablates it
 
 
@@ -97,6 +98,7 @@ class Read(Command, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     afresh: bool = False  # nothing is reused, so that queries of all tokens are kept
     raw: bool = False  # as in `Generate`
+    values: Mapping[str, Any] = field(default_factory=dict)  # as in `Generate`
 
 
 class PromptToken(Struct, frozen=True):

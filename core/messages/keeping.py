@@ -6,7 +6,10 @@ Paths name files that the history knows; conversations are numbers of the histor
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import field
 
 from llm_lite.core.messages.answers import ChatMessage, PromptToken
 from llm_lite.core.messages.kinds import Command, Event
@@ -37,6 +40,7 @@ class CheckKept(Command, frozen=True):
     messages: tuple[ChatMessage, ...]
     thinking: bool = True
     tools: tuple[ToolSpec, ...] = ()  # that are offered
+    values: Mapping[str, Any] = field(default_factory=dict)  # as in `Generate`
 
 
 class ResumeKept(Command, frozen=True):
@@ -47,6 +51,7 @@ class ResumeKept(Command, frozen=True):
     messages: tuple[ChatMessage, ...]
     thinking: bool = True
     tools: tuple[ToolSpec, ...] = ()  # that are offered
+    values: Mapping[str, Any] = field(default_factory=dict)  # as in `Generate`
 
 
 class MakeTitle(Command, frozen=True):

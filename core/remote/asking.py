@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions, ToolCall, ToolSpec
+from llm_lite.core.messages.answers import EFFORT
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.remote.dialects import Dialect
-from llm_lite.core.text.chat_template import EFFORT
 
 MOST_ALTERNATIVES = 5
 

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.errors import RequestError, UnsupportedError
+from llm_lite.core.messages.answers import EFFORT
 from llm_lite.core.text.sandbox.limits import Limits
 from llm_lite.core.text.sandbox.process import SandboxError, sandbox
 from llm_lite.core.text.thinking import style_of
@@ -23,7 +24,6 @@ _A_MESSAGE = 100  # characters that take as long as a message without any
 RENDERING = Limits(cpu_seconds=0.8, wall_seconds=60.0, memory_bytes=512 << 20)  # a prompt takes six
 MAX_EXTRA_CHARS = 1_000_000  # what a template may add to the messages
 TOOL_USE = "tool_use"  # the name of a template of prompts that offer functions
-EFFORT = "reasoning_effort"  # the variable in which templates take how much a model is to think
 # Variables that no request sets: they are what it is made of.
 RESERVED = frozenset(("messages", "tools", "add_generation_prompt", "continue_final_message"))
 

@@ -80,7 +80,7 @@ FEATURES = (
         chat.HANDLERS,
         replies=chat.REPLIES,
         views=(View("chat", mark("Chat"), ICON_CHAT, "middle", "conversation", draw_chat),),
-        settings={"overflow": "overflow", "thinking": "thinking"},
+        settings={"overflow": "overflow", "thinking": "thinking", "effort": "effort"},
         remember=chat.remember,
         restore=chat.restore,
     ),

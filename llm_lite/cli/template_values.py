@@ -7,8 +7,9 @@ from typing import Any
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ModelInfo
+from llm_lite.core.messages.answers import EFFORT
 from llm_lite.core.plain_text import quote
-from llm_lite.core.text.chat_template import EFFORT, check_read
+from llm_lite.core.text.chat_template import check_read
 from llm_lite.core.tools.json_values import JsonProblem, read_json
 
 

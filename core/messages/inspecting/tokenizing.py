@@ -6,9 +6,10 @@ spelled as the vocabulary spells them: "Ġthe", "▁the", "##ing", "<0xE2>".
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import ChatMessage
 from llm_lite.core.messages.kinds import Command, Event, StepRequest
@@ -168,6 +169,7 @@ class TokenizeText(Command, frozen=True):
     tools: tuple[ToolSpec, ...] = ()  # functions that the template is given
     control: bool = False  # names of control tokens in the text count as these
     samples: tuple[str, ...] = ()  # also count the tokens of each
+    values: Mapping[str, Any] = field(default_factory=dict)  # as in `Generate`
 
 
 class TextTokenized(Event, frozen=True):
@@ -185,6 +187,7 @@ class CountTokens(StepRequest, frozen=True):
     thinking: bool = True
     tools: tuple[ToolSpec, ...] = ()
     raw: bool = False  # as in `Generate`
+    values: Mapping[str, Any] = field(default_factory=dict)  # as in `Generate`
 
 
 class TokensCounted(Event, frozen=True):

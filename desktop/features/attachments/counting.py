@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llm_lite.core.messages import CountTokens
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.reading import is_sentence_only, offered
+from llm_lite.desktop.features.chat.reading import is_sentence_only, offered, template_values
 from llm_lite.desktop.features.program.requests import Result, beside_messages, conversation
 from llm_lite.desktop.features.program.state import AppState, Counted
 
@@ -24,5 +24,6 @@ def count_due(state: AppState) -> Result:
         thinking=state.thinking,
         tools=offered(state),
         raw=is_sentence_only(state),
+        values=template_values(state),
     )
     return replace(state, counted=Counted(state.messages, beside, asked=asked)), (asked,)

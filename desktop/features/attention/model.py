@@ -33,7 +33,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import Head
-from llm_lite.desktop.features.chat.reading import is_sentence_only, offered
+from llm_lite.desktop.features.chat.reading import is_sentence_only, offered, template_values
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
@@ -294,6 +294,7 @@ def compare_answer_due(state: AppState) -> Result:
         thinking=state.thinking,
         tools=offered(state),
         raw=is_sentence_only(state),
+        values=template_values(state),
     )
     first, second = (one.written.gains if one.written else None for one in (base, steered))
     asked = CompareAnswer(request, tuple(token.id for token in base.tokens), (first, second))

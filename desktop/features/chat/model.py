@@ -40,7 +40,7 @@ from llm_lite.desktop.features.chat.reading import (
     waiting,
     with_turns,
 )
-from llm_lite.desktop.features.chat.state import Thought
+from llm_lite.desktop.features.chat.state import Effort, Thought
 from llm_lite.desktop.features.performance import speed
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
@@ -140,6 +140,12 @@ class SetThinking(Action, frozen=True):
     """Let the model think before it answers, or not, where its template lets one choose."""
 
     thinking: bool
+
+
+class SetEffort(Action, frozen=True):
+    """Let the model think so much, where its template takes that; "": as the template has it."""
+
+    effort: Effort
 
 
 class UnfoldThought(Action, frozen=True):
@@ -379,6 +385,10 @@ def _set_thinking(action: SetThinking, state: AppState, now: float) -> Result:
     return replace(state, thinking=action.thinking), ()
 
 
+def _set_effort(action: SetEffort, state: AppState, now: float) -> Result:
+    return replace(state, effort=action.effort), ()
+
+
 def _unfold_thought(action: UnfoldThought, state: AppState, now: float) -> Result:
     if not 0 <= action.index < len(state.messages):
         return state, ()
@@ -581,6 +591,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ResetSampling: _reset_sampling,
     SetForm: _set_form,
     SetThinking: _set_thinking,
+    SetEffort: _set_effort,
     UnfoldThought: _unfold_thought,
 }
 REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
+from typing import Any
 
 from msgspec import Struct
 
 from llm_lite.core.messages import PromptToken, ToolCall, ToolSpec
+from llm_lite.core.messages.answers import EFFORT
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache import state as cache_state
 from llm_lite.desktop.features.program.state import (
@@ -201,6 +203,16 @@ def offered(state: AppState) -> tuple[ToolSpec, ...]:
     if not knows_tools(state) or completes(state):
         return ()
     return tuple(spec for _, spec in chosen(state.tools))
+
+
+def takes_effort(state: AppState) -> bool:
+    """Return whether the template of the model in use takes how much the model is to think."""
+    return state.model is not None and EFFORT in state.model.template_variables
+
+
+def template_values(state: AppState) -> dict[str, Any]:
+    """Return the values of variables that the template is given beside its switch for thoughts."""
+    return {EFFORT: state.effort} if state.effort and takes_effort(state) else {}
 
 
 def knows_tools(state: AppState) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import Struct
 
 from llm_lite.core.messages import Thinking, TokenDecoded
 from llm_lite.core.records import replace
 from llm_lite.core.text.thinking import MARKS, Split
+
+Effort = Literal["", "low", "medium", "high"]  # of thinking; "": as the template has it
 
 
 class Thought(Struct, frozen=True):

@@ -18,7 +18,12 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
-from llm_lite.desktop.features.chat.reading import first_messages, is_sentence_only, offered
+from llm_lite.desktop.features.chat.reading import (
+    first_messages,
+    is_sentence_only,
+    offered,
+    template_values,
+)
 from llm_lite.desktop.features.program.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.features.sampling.model import sampler
 from llm_lite.desktop.language.translate import tr
@@ -84,7 +89,8 @@ def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMe
 def beside_messages(state: AppState) -> tuple[object, ...]:
     """Return what the engine is given of a conversation beside its messages."""
     raw = is_sentence_only(state)
-    return (raw, "" if raw else state.system_prompt.strip(), state.thinking, offered(state))
+    prompt, values = "" if raw else state.system_prompt.strip(), template_values(state)
+    return (raw, prompt, state.thinking, tuple(values.items()), offered(state))
 
 
 def own_tokens(state: AppState, message: Message) -> bool:
@@ -186,7 +192,8 @@ def read_again(state: AppState) -> Result:
         return state, ()
     prompt = conversation(state, state.messages)
     raw = is_sentence_only(state)
-    asked = Read(prompt, state.thinking, tools=offered(state), afresh=True, raw=raw)
+    tools, values = offered(state), template_values(state)
+    asked = Read(prompt, state.thinking, tools=tools, afresh=True, raw=raw, values=values)
     reading = Reading(asked, lead=len(prompt) - len(state.messages))
     return replace(state, reading=reading), (asked,)
 
@@ -227,6 +234,7 @@ def _send(
         overflow=state.overflow,
         thinking=state.thinking,
         tools=tools,
+        values=template_values(state),
     )
     running = Running(
         command, now, lead=lead, forced=forced, tool_style=style, beside=beside_messages(state)

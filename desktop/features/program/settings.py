@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from llm_lite.core.messages import EngineOptions, Overflow, SamplingOptions
 from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.chat.state import Effort
 from llm_lite.desktop.features.layouts.state import KeptSides, LayoutName
 from llm_lite.desktop.features.program.state import MAX_FONT, MIN_FONT
 from llm_lite.desktop.features.program.switches import Switches
@@ -62,6 +63,7 @@ class Settings(Switches, frozen=True):
     system_prompt: _Typed = ""
     overflow: Overflow = "stop"
     thinking: bool = True
+    effort: Effort = ""
     model_titles: bool = True
     resume: ResumeMode = "ask"
     resume_budget: Annotated[int, Meta(ge=0, le=1 << 44)] = BUDGET  # bytes of kept caches

@@ -50,7 +50,7 @@ from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.features.attachments.state import DraftFiles, NewDraft
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.cache.state import CacheState
-from llm_lite.desktop.features.chat.state import Thought
+from llm_lite.desktop.features.chat.state import Effort, Thought
 from llm_lite.desktop.features.encoder.state import EncodingState
 from llm_lite.desktop.features.experts.state import RoutingLook
 from llm_lite.desktop.features.file_chooser.state import FilesState
@@ -359,6 +359,7 @@ class AppState(Switches, frozen=True):
     system_prompt: str = of("conversation", "")
     overflow: Overflow = of("setting", "stop")
     thinking: bool = of("setting", True)  # what the switch of a template is set to
+    effort: Effort = of("setting", "")  # of thinking, where a template takes it
     options: EngineOptions = made("setting", EngineOptions)
     # Settings, by "sampling.temperature", that only the command line asked for: they are not kept.
     unkept: frozenset[str] = of("program", frozenset())

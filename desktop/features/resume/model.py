@@ -24,7 +24,7 @@ from llm_lite.core.messages import (
     ResumeKept,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.reading import begun, offered, owner_of
+from llm_lite.desktop.features.chat.reading import begun, offered, owner_of, template_values
 from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
@@ -150,9 +150,8 @@ def due(state: AppState) -> Result:
     stale = offer.phase in ("ready", "unfit") and offer.checked_for != now
     if offer.phase == "waiting" or stale:
         messages = conversation(state, state.messages)
-        command = CheckKept(
-            offer.conversation, offer.path, messages, state.thinking, offered(state)
-        )
+        told = (messages, state.thinking, offered(state), template_values(state))
+        command = CheckKept(offer.conversation, offer.path, *told)
         offer = replace(offer, phase="checking", asked=command, checked_for=now)
         return _with(state, offer=offer), (command,)
     always = state.resume.mode == "always" and not state.resume.dismissed
@@ -165,7 +164,8 @@ def run_with(state: AppState) -> RunWith | None:
     if state.model is None or state.executor is None:
         return None
     how, tools = state.executor, offered(state)
-    return (state.model.path, how.mode, how.activations, how.keys, how.values, tools)
+    told = (tools, tuple(template_values(state).items()))
+    return (state.model.path, how.mode, how.activations, how.keys, how.values, told)
 
 
 def resume(action: Resume, state: AppState, now: float) -> Result:
@@ -175,8 +175,8 @@ def resume(action: Resume, state: AppState, now: float) -> Result:
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
     messages = conversation(state, state.messages)
-    kept = (offer.conversation, offer.path)
-    command = ResumeKept(*kept, messages, state.thinking, offered(state))
+    told = messages, state.thinking, offered(state), template_values(state)
+    command = ResumeKept(offer.conversation, offer.path, *told)
     lead = len(messages) - len(state.messages)
     offer = replace(offer, phase="resuming", asked=command, lead=lead)
     return _with(state, offer=offer), (command,)

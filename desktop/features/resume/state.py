@@ -6,7 +6,7 @@ Times are in seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -16,8 +16,8 @@ from llm_lite.core.records import replace
 ResumeMode = Literal["off", "ask", "always"]
 OfferPhase = Literal["waiting", "checking", "ready", "unfit", "resuming", "resumed"]
 BUDGET = 2 << 30
-# Model, mode, activations, types of keys and values, and the tools that are offered.
-RunWith = tuple[str, str, str, str, str, tuple[ToolSpec, ...]]
+# Model, mode, activations, types of keys and values; the tools and values that it is told.
+RunWith = tuple[str, str, str, str, str, tuple[tuple[ToolSpec, ...], tuple[Any, ...]]]
 
 
 class KeptCache(Struct, frozen=True):

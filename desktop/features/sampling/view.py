@@ -14,7 +14,9 @@ from llm_lite.core.records import replace
 from llm_lite.core.tools.kept_schema import left_in
 from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import draw_overflow
-from llm_lite.desktop.features.chat.model import ResetSampling, SetSampling, SetThinking
+from llm_lite.desktop.features.chat.model import ResetSampling, SetEffort, SetSampling, SetThinking
+from llm_lite.desktop.features.chat.reading import takes_effort
+from llm_lite.desktop.features.chat.state import Effort
 from llm_lite.desktop.features.file_chooser.path_field import Pick, path_field
 from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.presets.model import (
@@ -35,7 +37,7 @@ from llm_lite.desktop.features.sampling.lists import (
 )
 from llm_lite.desktop.features.sampling.model import advice, sampler
 from llm_lite.desktop.language.core_words import translated
-from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.language.units import capital, tokens
 from llm_lite.desktop.widgets.controls import chooser, picker, slider, toggle
 from llm_lite.desktop.widgets.icons import ICON_DICE, ICON_SAVE
@@ -61,6 +63,16 @@ GREEDY = mark("Always take the likeliest token: the same question gives the same
 THINKING = mark(
     "The model thinks before it answers: better answers to hard questions, and later. Its thoughts "
     "are folded above the answer."
+)
+EFFORTS: tuple[tuple[Effort, str], ...] = (
+    ("", mark("Default")),
+    ("low", mark("Low")),
+    ("medium", mark("Medium")),
+    ("high", mark("High")),
+)
+EFFORT_HINT = mark(
+    "How much the model is to think before it answers: its chat template writes it into the "
+    "prompt. Default is what the template writes by itself."
 )
 NONE = mark("No preset")
 Rows = tuple[Option, ...]
@@ -112,6 +124,10 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         most = new.max_thinking_tokens
         shown = tokens(most) if most else tr("no limit")
         new = draw_option(ui, new, OPTIONS["max_thinking_tokens"], (), shown)
+    effort = state.effort
+    if takes_effort(state):
+        text(ui, tr("Reasoning effort"), style="small")
+        effort = chooser(ui, "sampler.effort", tr_labels(EFFORTS), effort, [tr(EFFORT_HINT)] * 4)
     overflow = state.overflow
     if connection is None:  # what is done when a context is full, its server decides
         overflow = draw_overflow(ui, "sampler.overflow", overflow)
@@ -123,6 +139,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         actions.append(SetSampling(new))
     if thinking != state.thinking:
         actions.append(SetThinking(thinking))
+    if effort != state.effort:
+        actions.append(SetEffort(effort))
     return actions if overflow == state.overflow else [*actions, SetOverflow(overflow)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from llm_lite.core.messages import Ended, Event, TextTokenized, TokenizeText
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.reading import offered
+from llm_lite.desktop.features.chat.reading import offered, template_values
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result, conversation
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -45,7 +45,8 @@ def _request(action: RequestTokens, state: AppState, now: float) -> Result:
     if is_chat and action.slot == MODEL and not action.samples:
         messages = (*state.messages, Message("text" if completes(state) else "user", choice.text))
         prompt, tools = conversation(state, messages), offered(state)
-        asked = replace(asked, messages=prompt, thinking=state.thinking, tools=tools)
+        values = template_values(state)
+        asked = replace(asked, messages=prompt, thinking=state.thinking, tools=tools, values=values)
     held = state.tokenizer.answers[action.slot]
     return _with_answer(state, action.slot, replace(held, key=action.key, asked=asked)), (asked,)
 

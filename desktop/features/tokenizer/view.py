@@ -182,7 +182,7 @@ def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
         return (*key, model)
     last = state.messages[-1].id if state.messages else 0
     ended = state.busy, len(state.messages), last
-    return (*key, model, state.system_prompt, state.thinking, *ended)
+    return (*key, model, state.system_prompt, state.thinking, state.effort, *ended)
 
 
 def _draw_input(ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from llm_lite.core.checked import CheckError
 from llm_lite.core.messages import ModelInfo
-from llm_lite.core.text.chat_template import EFFORT, unread
+from llm_lite.core.messages.answers import EFFORT
+from llm_lite.core.text.chat_template import unread
 from llm_lite.core.tools.json_values import kind_of
 from llm_lite.server.schema import about
 

@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
 )
 from tests.children import PATIENCE
 from tests.core.engine_client import HELLO, Client
+from tests.make_gguf import write_tiny_llama
 
 TEXT = "\n".join(f"Line {n} says something about <|im_end|> and the sea." for n in range(400))
 
@@ -90,4 +91,25 @@ def test_a_conversation_is_counted_as_it_is_read(smollm2):
     long = (ChatMessage("user", "word " * 60 * info.context),)
     counted = client.result(CountTokens(messages=long))
     assert counted.about and abs(counted.conversation / (60 * info.context) - 1) < 0.02
+    assert client.engine.close(PATIENCE)
+
+
+def test_values_of_the_template_are_read_and_counted(tmp_path):
+    """Of a conversation that is read, counted, and shown in its stages."""
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{{ '~' * 9 if reasoning_effort == 'high' }}<|im_start|>assistant\n"
+    )
+    path = write_tiny_llama(tmp_path / "reading.gguf", {"tokenizer.chat_template": template})
+    client = Client()
+    client.load(path)
+    lengths = []
+    for effort in ("low", "high"):
+        values = {"reasoning_effort": effort}
+        read = len(client.result(Read(HELLO, values=values)).prompt)
+        counted = client.result(CountTokens(messages=HELLO, values=values))
+        stages = client.result(TokenizeText(messages=HELLO, values=values)).result
+        assert read == counted.conversation == stages.tokens
+        lengths.append(read)
+    assert lengths[1] == lengths[0] + 9
     assert client.engine.close(PATIENCE)
