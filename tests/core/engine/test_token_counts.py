@@ -12,6 +12,7 @@ from llm_lite.core.messages import (
     ChatMessage,
     CountTokens,
     Read,
+    TokenizeText,
     TokensCounted,
 )
 from tests.children import PATIENCE
