@@ -19,6 +19,7 @@ from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.generation.answer_writer import peak_rss_bytes
+from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.sampling import TokenChoice, score_token
 from llm_lite.core.generation.steps import generate
@@ -236,8 +237,10 @@ def _forced(run: Run, by_a: TokenChoice, by_b: TokenChoice, kl: float) -> Forced
 
 
 def _restore(context: TaskContext, tokens: Sequence[int]) -> None:
-    """Read again what the chat's cache held, unless something else is wanted first."""
+    """Read again what the chat's cache held, unless something else is wanted first: afresh, as what
+    is reused has no queries, and maps of it would be empty."""
     session = context.runner.session
     if tokens and session.tokens() != tuple(tokens):
         with suppress(CancelledError):  # the next answer reads what it needs itself
-            session.prefill(tokens, lambda: context.closing() or context.waiting())
+            wanted = lambda: context.closing() or context.waiting()  # noqa: E731
+            session.prefill(tokens, wanted, reading=PrefillOptions(afresh=True))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError, RequestError
+from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.prompt import encode, encode_raw
 from llm_lite.core.generation.session import Session
 from llm_lite.core.messages import AnswerDivergence, CommandProgress, CompareAnswer, Gains
@@ -73,7 +74,8 @@ def _stop(context: TaskContext) -> Callable[[], bool]:
 
 
 def _read_again(session: Session, tokens: tuple[int, ...], stop: Callable[[], bool]) -> None:
-    """Read again what the cache held, unless that is not wanted any more."""
-    if tokens and session.tokens() != tokens:
+    """Read again what the cache held, unless that is not wanted any more: afresh, as what is reused
+    has no queries, and maps of it would be empty."""
+    if tokens:
         with suppress(CancelledError):  # the next answer reads what it needs itself
-            session.prefill(tokens, stop)
+            session.prefill(tokens, stop, reading=PrefillOptions(afresh=True))

@@ -39,6 +39,11 @@ SOON: dict[Overflow, str] = {
     "forget-middle": mark("then the middle is forgotten"),
     "rolling": mark("then the oldest is forgotten"),
 }
+TOO_LONG: dict[Overflow, str] = {
+    "stop": "",
+    "forget-middle": mark("the middle is forgotten"),
+    "rolling": mark("the oldest is forgotten"),
+}
 STAYS = mark("The whole conversation stays in the window; what the model no longer sees is marked.")
 
 
@@ -79,6 +84,10 @@ def _phrases(state: AppState, share: float) -> tuple[tuple[str, ...], str]:
     """Return phrases from the longest to the shortest, and their colour."""
     if share < WARN / 2:
         return (tr("{share:.0%} of the context").format(share=share), f"{share:.0%}"), "faint"
+    if share > 1:
+        whole, follows = tr("longer than the context"), TOO_LONG[state.overflow]
+        short = tr(follows) if follows else tr("too long")
+        return (f"{whole}  ·  {short}" if follows else whole, short), shade(state)
     ahead, color = headroom(state)
     soon = tr(SOON[state.overflow]) if share >= WARN else ""
     parts = [tr("{share:.0%} of the context").format(share=share), *filter(None, (ahead, soon))]

@@ -142,7 +142,7 @@ def tokens_in_front(state: AppState) -> int | None:
 def tokens_words(state: AppState, tokens: int) -> str:
     """Return how many tokens the conversation in front has, in words: an estimate has two digits
     that mean something."""
-    if not state.counted.about:
+    if not state.counted.about or tokens != state.counted.tokens:
         return f"{tokens:,}"
     return f"~{round(tokens, -max(0, len(str(tokens)) - 2)):,}"
 

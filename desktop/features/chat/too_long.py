@@ -52,6 +52,7 @@ def draw_ways(state: AppState, ui: Ui, offset: float, width: float) -> list[Acti
             hint = f"{tr(WHEN_FULL[overflow])} {tr(STAYS)}\n{tr(FOR_ALL)}"
             if button(ui, f"chat.too_long.{overflow}", tr(label), hint=hint):
                 actions += [SetOverflow(overflow), *_goes_on(state)]
+                ui.request("input")
             imgui.same_line()
         if larger := larger_context(state, used):
             label = tr("Context of {n:,}").format(n=larger)

@@ -10,6 +10,7 @@ from llm_lite.core.messages import (
     Generate,
     GenerationFinished,
     GenerationStarted,
+    ReadAttentionRows,
 )
 from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import exact, running
@@ -67,6 +68,18 @@ def test_the_chat_finds_its_cache_and_its_gains_again(client, spoken):
     started = client.until(GenerationStarted)
     assert started.reused_tokens == started.prompt_tokens - 1
     assert client.until(GenerationFinished).stats.new_tokens == again.stats.new_tokens
+
+
+def test_maps_of_the_chat_stay_whole(client, spoken):
+    """All of it has queries, as before."""
+    info, prompt, answer = spoken
+    look = ReadAttentionRows(len(prompt) + 3, "to", "layer-mean", layer=0)
+    before = client.result(look)
+    task = CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, gains_of(info, 0.5)))
+    client.result(task)
+    after = client.result(look)
+    assert before.note == after.note == ""
+    np.testing.assert_allclose(after.weights, before.weights, atol=1e-5)
 
 
 def test_as_many_tokens_are_compared_as_have_room(client, spoken, monkeypatch):

@@ -9,8 +9,9 @@ from llm_lite.core.messages import TokensCounted
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.counting import count_due
 from llm_lite.desktop.features.cache.model import SetOverflow
+from llm_lite.desktop.features.cache.overflow import _phrases, used_share
 from llm_lite.desktop.features.chat.model import ContinueAnswer, Regenerate, Send
-from llm_lite.desktop.features.chat.reading import too_long
+from llm_lite.desktop.features.chat.reading import tokens_words, too_long
 from llm_lite.desktop.features.chat.too_long import larger_context
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
@@ -42,6 +43,9 @@ def test_a_conversation_that_came_too_long_is_told_in_tokens(headless):
     state = talk(ASKED, WHOLE)
     measures = {name: shown for name, shown, _ in _measures(state)}
     assert measures["context"] == f"~250,000 / {MODEL.context:,}"
+    running = replace(state, counted=replace(state.counted, tokens=7168))
+    assert tokens_words(running, 7000) == "7,000", "only what was estimated is said to be"
+    assert _phrases(state, used_share(state))[0] == ("longer than the context", "too long")
     one = headless(state)
     assert one.driver.shows("chat.too_long") and not one.driver.shows("chat.too_long.larger")
     kept, commands = act(Send("And now?"), state, 0.0)
