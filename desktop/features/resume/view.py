@@ -7,7 +7,7 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.messages import AnswerRun, Unfit
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.resume.model import DismissOffer, Resume
+from llm_lite.desktop.features.resume.model import DismissOffer, Resume, run_with
 from llm_lite.desktop.features.resume.state import Offer
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import duration, size
@@ -71,7 +71,17 @@ def _shown(state: AppState) -> Offer | None:
         return None
     if offer.phase == "unfit" and offer.unfit not in WHY:
         return None
+    if offer.phase == "resumed" and not _holds_all(state, offer):
+        return None
     return offer if offer.phase in ("ready", "resuming", "resumed", "unfit") else None
+
+
+def _holds_all(state: AppState, offer: Offer) -> bool:
+    """Return whether the cache still holds what was resumed, and that is the conversation in front:
+    it may have been read again, have another version or system prompt, or run otherwise."""
+    if offer.checked_for != run_with(state) or len(state.owners) < offer.tokens:
+        return False
+    return state.counted.tokens in (None, offer.total)
 
 
 def _button_width(ui: Ui) -> float:

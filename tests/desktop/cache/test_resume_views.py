@@ -7,7 +7,8 @@ from llm_lite.core.messages import AnswerRun, GenerationStats
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.history.state import HistoryState
-from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.program.requests import beside_messages
+from llm_lite.desktop.features.program.state import Counted, Message
 from llm_lite.desktop.features.resume.model import (
     ClearKept,
     DismissOffer,
@@ -37,6 +38,7 @@ def offering(offer=OFFER, **changes):
         tree=ConversationTree(TALK),
         history=history,
         resume=ResumeState(offer=offer, **changes),
+        owners=(0,) * offer.tokens if offer and offer.phase == "resumed" else (),
     )
 
 
@@ -57,6 +59,27 @@ def test_the_strip_stands_over_its_own_conversation_alone(headless, phase):
         one.program.state = replace(one.state, history=HistoryState(open=other))
         one.driver.frames(2)
         assert not one.driver.shows("chat.resume.words")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"owners": (0,) * 23},
+        {"system_prompt": "Speak only French."},
+        {"executor": replace(READY.executor, mode="int4")},
+    ],
+    ids=["another version", "another system prompt", "other weights"],
+)
+def test_what_was_resumed_is_told_while_the_cache_holds_it(headless, changes):
+    one = headless(offering(replace(OFFER, phase="resumed")))
+    assert one.driver.shows("chat.resume.words")
+    state = replace(one.state, **changes)
+    counted = Counted(state.messages, beside_messages(state), 2468)
+    if "system_prompt" in changes:  # then it is counted anew
+        state = replace(state, counted=counted)
+    one.program.state = state
+    one.driver.frames(2)
+    assert not one.driver.shows("chat.resume.words")
 
 
 def test_the_strip_says_how_much_and_what_it_spares():
