@@ -47,6 +47,7 @@ SHOWN = {
     "kernels": "04-kernels-vulkan",
     "log": "04-log",
     "serving": "05-serving-requests",
+    "serving-start": "05-serving-network",
     "models": "15-models-details-light",
     "models-find": "15-models-found-light",
     "models-queue": "15-models-queue-light",
