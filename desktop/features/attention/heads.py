@@ -33,6 +33,7 @@ from llm_lite.desktop.features.attention.map import (
 )
 from llm_lite.desktop.features.attention.model import ReadAgain, ShowRow
 from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS, AttentionChoice, Head
+from llm_lite.desktop.features.cache.overflow import used_share
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SetAttention
@@ -527,9 +528,14 @@ def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
         return []
     if not state.holds_conversations:
         return []
-    return draw_read_again(ui, name)
+    return draw_read_again(state, ui, name)
 
 
-def draw_read_again(ui: Ui, name: str) -> list[Action]:
-    again = button(ui, f"{name}.read", tr("Read this conversation again"))
+def draw_read_again(state: AppState, ui: Ui, name: str) -> list[Action]:
+    """Draw the button that reads the conversation in front; not one that is longer than the
+    context."""
+    fits = used_share(state) <= 1
+    hint = "" if fits else tr("It is longer than the context, and cannot be read whole.")
+    label = tr("Read this conversation again")
+    again = button(ui, f"{name}.read", label, hint=hint, enabled=fits)
     return [ReadAgain()] if again else []

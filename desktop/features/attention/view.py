@@ -83,7 +83,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         imgui.dummy(ImVec2(0, ui.u(1)))
         actions = []
         if maps is not None and is_unread(state, maps):
-            actions = draw_read_again(ui, "attention")
+            actions = draw_read_again(state, ui, "attention")
         else:
             wrapped(ui, tr(EMPTY), color="faint")
         return [*actions, SetAttention(choice)] if choice != state.attention else actions
@@ -104,7 +104,7 @@ def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice
     if maps.rows:
         actions = [*_draw_kept(state, ui, maps), *state_head.requests(state, choice)]
         if lacks_queries(state, maps) and state.reading is None:
-            actions += draw_read_again(ui, "attention")
+            actions += draw_read_again(state, ui, "attention")
         choice = _draw_grid(state, choice, ui, maps)
     else:
         imgui.dummy(ImVec2(0, ui.u(1)))

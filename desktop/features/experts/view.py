@@ -152,7 +152,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, found.problem or tr(why))
         idle = state.reading is None and not state.running and not state.elsewhere
         if why == UNREAD and idle and not found.problem and state.holds_conversations:
-            actions += draw_read_again(ui, "experts")
+            actions += draw_read_again(state, ui, "experts")
         return actions
     shown = ui.local(ExpertsShown)
     routing = _routing_of(shown, found.read)

@@ -63,7 +63,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if position is None and lacks_text(state):
         wrapped(ui, tr(UNREAD))
         imgui.dummy(ImVec2(0, ui.u(1)))
-        return draw_read_again(ui, "lens") if state.reading is None else []
+        return draw_read_again(state, ui, "lens") if state.reading is None else []
     if position is None:
         wrapped(ui, tr(EMPTY))
         imgui.dummy(ImVec2(0, ui.u(1)))

@@ -184,7 +184,7 @@ def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
     text(ui, words, "muted", "small")
     imgui.same_line(0, ui.u(2))
     with ui.font(style="small"):
-        return draw_read_again(ui, "xray")
+        return draw_read_again(state, ui, "xray")
 
 
 def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:

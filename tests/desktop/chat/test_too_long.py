@@ -8,6 +8,7 @@ from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import TokensCounted
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.counting import count_due
+from llm_lite.desktop.features.attention.model import ReadAgain
 from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import _phrases, used_share
 from llm_lite.desktop.features.chat.model import ContinueAnswer, Regenerate, Send
@@ -86,3 +87,12 @@ def test_nothing_is_said_where_an_answer_fits_or_something_is_forgotten():
     for changes in ({"overflow": "rolling"}, {"editing": 0}, {"model": replace(SHORT, context=0)}):
         assert too_long(replace(full, **changes)) is None
     assert too_long(replace(full, tree=ConversationTree())) is None
+
+
+def test_what_is_longer_than_the_context_is_not_read_whole(headless):
+    for tokens, reads in ((2049, 0), (2048, 1)):
+        one = headless(talk(ASKED, WHOLE, tokens=tokens, about=False, model=SHORT))
+        one.driver.click("tab.lens")
+        one.driver.frames(2)
+        one.driver.click("lens.read")
+        assert len(one.did(ReadAgain)) == reads
