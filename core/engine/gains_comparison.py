@@ -1,4 +1,4 @@
-"""How far gains of the heads move what a model would say, over the whole of an answer.
+"""Measures over a whole answer how far gains of the heads move what a model would say.
 
 Both settings read the same answer (teacher forcing), so that their distributions can be compared
 token by token, although the answers that were written with them part long before.

@@ -116,13 +116,13 @@ def check_size(
     tokens = estimated_tokens(tokenizer, texts) + spoken
     ends = "shorten it or load the model with a larger context"
     if overflow == "stop":
-        said = f"the prompt has {about(tokens)} tokens, but the context holds {context}; {ends}"
+        sentence = f"the prompt has {about(tokens)} tokens, but the context holds {context}; {ends}"
     else:
-        said = (
+        sentence = (
             f"the prompt has {about(tokens)} tokens, too many to be cut to a context of {context}: "
             f"{about(tokens * most // found)} can be; {ends}"
         )
-    raise TooLongError(said, tokens)
+    raise TooLongError(sentence, tokens)
 
 
 def encode(

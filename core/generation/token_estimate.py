@@ -1,4 +1,4 @@
-"""About how many tokens texts have that are too long to be encoded, by pieces of them."""
+"""Estimates from pieces how many tokens texts have that are too long to be encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mode loses by rounding weights that have few bits already, measured on a sample."""
+"""Measures on a sample what a mode loses by rounding weights that have few bits already."""
 
 from __future__ import annotations
 

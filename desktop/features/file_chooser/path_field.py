@@ -27,8 +27,8 @@ BUTTONS: dict[Pick, tuple[str, str]] = {
 
 
 class ChosenPaths(Struct):
-    """What was chosen for fields that have not been drawn since, and the field that a dialog of the
-    window is open for."""
+    """Chosen paths by their fields, until these are drawn, and the field that a dialog is open
+    for."""
 
     paths: dict[str, str] = field(default_factory=dict)
     choosing: str = ""

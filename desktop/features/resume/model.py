@@ -150,8 +150,8 @@ def due(state: AppState) -> Result:
     stale = offer.phase in ("ready", "unfit") and offer.checked_for != now
     if offer.phase == "waiting" or stale:
         messages = conversation(state, state.messages)
-        told = (messages, state.thinking, offered(state), template_values(state))
-        command = CheckKept(offer.conversation, offer.path, *told)
+        tools, values = offered(state), template_values(state)
+        command = CheckKept(offer.conversation, offer.path, messages, state.thinking, tools, values)
         offer = replace(offer, phase="checking", asked=command, checked_for=now)
         return _with(state, offer=offer), (command,)
     always = state.resume.mode == "always" and not state.resume.dismissed
@@ -164,8 +164,8 @@ def run_with(state: AppState) -> RunWith | None:
     if state.model is None or state.executor is None:
         return None
     how, tools = state.executor, offered(state)
-    told = (tools, tuple(template_values(state).items()))
-    return (state.model.path, how.mode, how.activations, how.keys, how.values, told)
+    prompt = (tools, tuple(template_values(state).items()))
+    return (state.model.path, how.mode, how.activations, how.keys, how.values, prompt)
 
 
 def resume(action: Resume, state: AppState, now: float) -> Result:
@@ -175,8 +175,8 @@ def resume(action: Resume, state: AppState, now: float) -> Result:
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
     messages = conversation(state, state.messages)
-    told = messages, state.thinking, offered(state), template_values(state)
-    command = ResumeKept(offer.conversation, offer.path, *told)
+    tools, values = offered(state), template_values(state)
+    command = ResumeKept(offer.conversation, offer.path, messages, state.thinking, tools, values)
     lead = len(messages) - len(state.messages)
     offer = replace(offer, phase="resuming", asked=command, lead=lead)
     return _with(state, offer=offer), (command,)
