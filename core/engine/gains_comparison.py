@@ -17,7 +17,7 @@ from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.prompt import encode, encode_raw
 from llm_lite.core.generation.session import Session
-from llm_lite.core.messages import AnswerDivergence, CommandProgress, CompareAnswer, Gains
+from llm_lite.core.messages import AnswerDivergence, CompareAnswer, Gains
 from llm_lite.core.metrics.divergence import compare
 
 ROOM = 128 << 20  # bytes of the first setting's logits, which are held until the second has its own
@@ -51,6 +51,7 @@ def _divergence(
     task: CompareAnswer, context: TaskContext, prompt: list[int], answer: tuple[int, ...]
 ) -> tuple[float, ...]:
     session, first = context.runner.session, len(prompt) - 1
+    chat = session.gains
     step = min(LONGEST_STEP, session.max_outputs)
     known, found = list[NDArray[np.float32]](), list[float]()
     for number, gains in enumerate(task.gains):
@@ -64,8 +65,9 @@ def _divergence(
             else:
                 known.append(rows)
             at += len(rows)
-            done = (number + at / len(answer)) / len(task.gains)
-            context.emit(CommandProgress("scoring the answer", done))
+            session.write_gains(chat)  # clients have the chat's gains in their steps
+            context.between()
+            session.write_gains(session.gains)
     return tuple(found)
 
 

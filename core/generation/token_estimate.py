@@ -36,6 +36,6 @@ def _spread(texts: Sequence[str]) -> list[str]:
 
 
 def about(tokens: int) -> str:
-    """Return an estimate in words, to two digits that mean something."""
+    """Return an estimate as text, with two digits that mean something."""
     digits = max(0, len(str(tokens)) - 2)
-    return f"about {round(tokens, -digits):,}"
+    return f"~{round(tokens, -digits):,}"

@@ -206,15 +206,16 @@ def rounded_again(tensors: Iterable[WeightOfFormat], mode: str) -> float:
 def again_sentence(mode: str, share: float, error: float = 0.0) -> str:
     """Return what is lost where a mode rounds this share of the weights once more; `error` as
     `again_error` measures it, 0 where it is not known."""
-    begins = f"{share:.0%} of the weights have about as few bits in the file as {mode} has"
     if not error:
         return (
-            f"{begins}: to round them once more loses as much again, and answers get worse; "
-            "as-stored keeps them as they are"
+            f"{share:.0%} of the weights have about as few bits in the file as {mode} has: to "
+            "round them once more loses as much again, and answers get worse; as-stored keeps them "
+            "as they are"
         )
     return (
-        f"{begins}: rounding them once more changes them by {error:.1%} (root mean square, by a "
-        "sample of their rows), and answers get worse; as-stored keeps them as they are"
+        f"{share:.0%} of the weights have about as few bits in the file as {mode} has: rounding "
+        f"them once more changes them by {error:.1%} (root mean square, by a sample of their "
+        "rows), and answers get worse; as-stored keeps them as they are"
     )
 
 

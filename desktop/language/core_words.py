@@ -174,8 +174,8 @@ SENTENCES = (
     # why a target cannot be written
     mark("the source has {tokens} tokens, expected 1 to {most}"),
     mark(
-        "the source has {bytes} bytes, but {context} tokens take no more than {most}; shorten it "
-        "or load the model with a larger context"
+        "the source has {tokens} tokens, but the context holds {context}; shorten it or load the "
+        "model with a larger context"
     ),
     mark("an internal error ({kind}); the log has the details"),
     mark("the model card of {family}"),

@@ -24,7 +24,7 @@ from tests.desktop.headless import READY
 
 ASKED = Message("user", "Go on?")
 WHOLE = Message("assistant", "Said.", stop_reason="end")
-REFUSED = Message("assistant", "", stop_reason="error", problem="the prompt has about 250,000")
+REFUSED = Message("assistant", "", stop_reason="error", problem="the prompt has ~250,000")
 CUT = Message("assistant", "Said until", stop_reason="context")
 SHORT = replace(MODEL, context=2048, trained_context=8192)
 
