@@ -183,7 +183,7 @@ def test_what_is_refused_says_so(client, model, tiny_llama):
     problem = problem_of(client, Translate("a" * 33))
     assert "the source has 3" in problem and "expected 1 to 32" in problem
     problem = problem_of(client, Translate("a" * 100_000))
-    assert problem.startswith("the source has 100000 bytes")
+    assert problem.startswith("the source has ~100,000 tokens, but the context holds 32;")
     for command in (Generate(HELLO), Read(HELLO)):
         assert "writes a target about a source" in problem_of(client, command)
     client.load(tiny_llama, exact("cpu"))
