@@ -25,6 +25,7 @@ from llm_lite.core.loading.accelerators import backend_names
 from llm_lite.core.messages import (
     ACTIVATIONS,
     BACKENDS,
+    EFFORT,
     EXPERTS_IN,
     KV_TYPES,
     MODES,
@@ -37,7 +38,6 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.sampling_options import OPTIONS, Option
 from llm_lite.core.records import replace
-from llm_lite.core.text.chat_template import EFFORT
 
 _ON_OFF = ("on", "off")
 _EFFORTS = ("low", "medium", "high", "off")  # templates may have others
