@@ -18,13 +18,15 @@ TENSORS, ROWS = 8, 32  # of the sample: matrices spread over the model, and rows
 def again_error(tensors: Iterable[TensorData], mode: str) -> float:
     """Return by how much the second rounding changes the weights: the root mean square of the
     changes by that of the weights, over rows in the middle of some matrices; 0 where none is
-    rounded again. FileChangedError."""
+    rounded again, or where a weight of these is not finite. FileChangedError."""
     found = rounds_again(tensors, mode)
     chosen = found[:: max(1, len(found) // TENSORS)][:TENSORS]
     signal = noise = 0.0
     with files_of(tensor for tensor, _ in chosen).unchanged():
         for tensor, dtype in chosen:
             before = _middle(tensor)
+            if not np.isfinite(before).all():
+                return 0.0
             target = FORMATS[dtype]
             after = target.dequantize(quantizer.encode(target.name, before), before.shape)
             signal += float(np.square(before, dtype=np.float64).sum())

@@ -13,9 +13,11 @@ _KINDS = ("null", "boolean", "string", "array", "object", "integer", "fraction")
 _OF_TYPE = {"number": frozenset(("integer", "fraction"))} | {
     kind: frozenset((kind,)) for kind in _KINDS[:-1]
 }
-_MOST_STEPS = 10_000  # pairs of schemas
+_MOST_STEPS = 10_000  # pairs of schemas; some names and values of a pair count as one more
+_A_STEP = 8  # names and values
 _MOST_LEVELS = 16
 _MOST_VALUES = 256  # of an enum
+_LONGEST_REFERENCE = 1000  # characters
 
 
 class DisjointSchemas:
@@ -29,7 +31,7 @@ class DisjointSchemas:
         return all(self._differ(a, b, 0) for a, b in combinations(schemas, 2))
 
     def _differ(self, one: Any, other: Any, level: int) -> bool:
-        self._steps -= 1
+        self._steps -= 1 + (_size(one) + _size(other)) // _A_STEP
         if self._steps < 0 or level > _MOST_LEVELS:
             return False
         if one is False or other is False:
@@ -50,7 +52,7 @@ class DisjointSchemas:
         return (
             values is not None
             and others is not None
-            and not any(_is_equal(a, b) for a in values for b in others)
+            and not {_key(value) for value in values} & {_key(value) for value in others}
         )
 
     def _objects_differ(self, one: dict[str, Any], other: dict[str, Any], level: int) -> bool:
@@ -83,6 +85,8 @@ class DisjointSchemas:
     def _target(self, reference: Any) -> Any:
         """Return the schema that a "$ref" within the root leads to; None where it is not there."""
         if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        if len(reference) > _LONGEST_REFERENCE:
             return None
         found = self._root
         for step in reference[1:].split("/")[1:]:
@@ -132,8 +136,20 @@ def _kind(value: Any) -> str:
     return "integer"
 
 
-def _is_equal(one: Any, other: Any) -> bool:
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+def _key(value: Any) -> tuple[str, Any]:
+    """Return what equal values have in common; lists count as equal, and so do objects."""
+    kind = _kind(value)
+    if kind in ("array", "object"):
+        return kind, None
+    return ("number" if kind in ("integer", "fraction") else kind), value
+
+
+def _size(schema: Any) -> int:
+    """Return how many names and values of a schema are looked at beside its parts."""
+    if not isinstance(schema, dict):
+        return 0
+    several = (schema.get(name) for name in ("type", "enum", "required", "properties"))
+    return sum(len(found) for found in several if isinstance(found, list | dict))
 
 
 def _table(schema: dict[str, Any], name: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, cut
 from llm_lite.desktop.features.tools.state import Approval, CallRound, approval_of, chosen
 
 ROUNDS = 8  # of calls behind each other; then a person is asked
+_CUT = 32  # tokens that a conversation that filled the context may have less when it is read again
 
 
 def is_sentence_only(state: AppState, messages: Sequence[Message] | None = None) -> bool:
@@ -158,7 +159,8 @@ def too_long(state: AppState) -> int | None:
     used = tokens_in_front(state)
     if used is None or not state.messages:
         return None
-    full = used >= model.context or state.messages[-1].stop_reason == "context"
+    was_cut = state.messages[-1].stop_reason == "context"  # maybe of a smaller one
+    full = used >= model.context - (_CUT if was_cut else 0)
     return max(used, model.context) if full else None
 
 

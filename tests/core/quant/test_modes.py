@@ -238,6 +238,10 @@ def test_what_a_second_rounding_loses_is_measured():
     found = again_error(tensors, "int4")
     assert 0.01 < found < 0.2 and found == pytest.approx((noise / signal) ** 0.5, rel=0.05)
     assert again_error(tensors, "int8") == again_error([], "int4") == 0
+    broken = tensors[0].data.copy()
+    broken[len(broken) // 2 :] = 0xFF  # scales that are no numbers
+    tensors[0] = TensorData("t0", "q4_0", tensors[0].shape, broken)
+    assert again_error(tensors, "int4") == 0
     assert f"changes them by {found:.1%} (root mean square" in modes.again_sentence(
         "int4", 0.8, found
     )

@@ -10,6 +10,7 @@ from llguidance import LLMatcher, LLTokenizer
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.grammars.forms import check_form, form_of
+from llm_lite.core.tools.disjoint_schemas import DisjointSchemas
 from llm_lite.core.tools.kept_schema import left_to_the_model
 
 BYTES = LLTokenizer("byte")
@@ -212,6 +213,35 @@ def test_what_nothing_can_be_of_is_a_sentence(text, sentence):
     with pytest.raises(RequestError) as error:
         form_of("JSON schema", text)
     assert sentence in str(error.value)
+
+
+class Looked(str):
+    """A text that counts how often it is compared."""
+
+    times = 0
+
+    def __eq__(self, other):
+        Looked.times += 1
+        return str(self) == other
+
+    def __hash__(self):
+        Looked.times += 1
+        return str.__hash__(self)
+
+
+def test_long_alternatives_are_compared_in_time_that_rises_with_their_length(monkeypatch):
+    """A schema is anybody's, and is read where streams wait for it."""
+    monkeypatch.setattr(Looked, "times", 0)
+    listed = [{"enum": [Looked(f"{n}-{m}") for m in range(256)]} for n in range(12)]
+    assert DisjointSchemas({}).are_disjoint(listed)
+    pairs = 12 * 11 // 2
+    assert Looked.times <= pairs * 3 * 512, "not each value with each"
+    many = [{"enum": [f"{n}-{m}" for m in range(256)]} for n in range(60)]
+    assert left_to_the_model({"oneOf": many}) == ["oneOf"]
+    long, cat = "n" * 2000, {"$ref": "#/$defs/cat"}
+    defined = {"$defs": {long: DOG, "cat": CAT, "dog": DOG}}
+    for name, left in ((long, ["oneOf"]), ("dog", [])):
+        assert left_to_the_model({"oneOf": [cat, {"$ref": f"#/$defs/{name}"}], **defined}) == left
 
 
 def test_alternatives_that_are_too_many_or_lead_to_themselves_are_named():

@@ -27,6 +27,7 @@ WHOLE = Message("assistant", "Said.", stop_reason="end")
 REFUSED = Message("assistant", "", stop_reason="error", problem="the prompt has ~250,000")
 CUT = Message("assistant", "Said until", stop_reason="context")
 SHORT = replace(MODEL, context=2048, trained_context=8192)
+LARGE = replace(SHORT, context=4096)
 
 
 def counted(state, tokens, about=False):
@@ -84,6 +85,9 @@ def test_nothing_is_said_where_an_answer_fits_or_something_is_forgotten():
     full = talk(ASKED, WHOLE, tokens=2048, about=False, model=SHORT)
     assert too_long(full) == 2048
     assert too_long(talk(ASKED, CUT, tokens=2040, about=False, model=SHORT)) == 2048
+    assert too_long(talk(ASKED, CUT, tokens=2040, about=False, model=LARGE)) is None, (
+        "it was cut in a smaller context"
+    )
     for changes in ({"overflow": "rolling"}, {"editing": 0}, {"model": replace(SHORT, context=0)}):
         assert too_long(replace(full, **changes)) is None
     assert too_long(replace(full, tree=ConversationTree())) is None
