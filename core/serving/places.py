@@ -8,7 +8,8 @@ waited for long.
 Where all places are taken, an address or client that has two more than the next one gives one up.
 Else places change hands in turns, wherever the taker has no more of them than the giver had: a
 short prompt whose answer has said nothing yet has one soon, so that it begins beside any number of
-long answers; others have one after a longer turn, of an answer that is being written, as long as
+long answers, unless another answer of its client rests: who asks again and again has no more for
+that; others have one after a longer turn, of an answer that is being written, as long as
 the cache and their grammar still have all that they had. The answer whose client had the most gives
 its place up, and goes on later. It has to have computed more than ever before, so that all get on
 though others take their pages.
@@ -17,7 +18,7 @@ though others take their pages.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.pages import PagePool
@@ -100,9 +101,14 @@ class PlaceTurns:
         return self.in_order(waiting, running, pool)[0]
 
     def giver(
-        self, taker: ServedAnswer, running: Sequence[ServedAnswer], pool: PagePool
+        self,
+        taker: ServedAnswer,
+        running: Sequence[ServedAnswer],
+        pool: PagePool,
+        resting: Collection[str] = (),
     ) -> ServedAnswer | None:
-        """Return the answer that gives its place up for this one, None where there is none."""
+        """Return the answer that gives its place up for this one, None where there is none.
+        `resting`: the clients of answers that gave theirs up and wait."""
         clients, addresses = _counts(running)
         address = address_of(taker.client)
         for whose, counts in ((address_of, addresses), (str, clients)):
@@ -125,7 +131,8 @@ class PlaceTurns:
                 else addresses[address_of(one.client)] > addresses[address]
             )
         ]
-        if not taker.new_tokens and self._unread(taker, pool) <= _LITTLE:
+        is_new = not taker.new_tokens and taker.client not in resting
+        if is_new and self._unread(taker, pool) <= _LITTLE:
             found = [one for one in richer if self._had_turn(one, SOME_STEPS)]
         else:
             found = self._givers_in_turn(taker, richer, pool)

@@ -230,8 +230,9 @@ class Scheduler:
         if len(self.running) < self.parallel:
             return None
         waiting = self._candidates()
+        resting = {one.client for one in self._returned}
         for answer in self._turns.in_order(waiting, self.running, pool) if waiting else ():
-            giver = self._turns.giver(answer, self.running, pool)
+            giver = self._turns.giver(answer, self.running, pool, resting)
             if giver is None:
                 continue
             room = pool.available + len(giver.paged.pages)

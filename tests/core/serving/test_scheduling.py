@@ -257,6 +257,25 @@ def test_a_small_chat_begins_beside_any_number_of_long_answers(client, served_mo
         assert began_first <= before + 1, "nor for others of an address that has more"
 
 
+def test_one_client_s_many_small_chats_leave_a_long_answer_of_another_its_half(
+    client, served_model
+):
+    """Each of them is new, but their client's others rest meanwhile."""
+    client.load(served_model, exact())
+    service = serve(client, parallel=1, most_waiting=64)
+    said = replace(GREEDY, max_new_tokens=8 * places.MANY_STEPS)
+    small = replace(GREEDY, max_new_tokens=2 * places.MANY_STEPS)
+    long = Timed(service, tokens=(5, 6, 7), sampling=said, client="10.0.0.1 long")
+    many = [
+        Timed(service, tokens=(5, 8, n), sampling=small, client="10.0.0.2 many") for n in range(30)
+    ]
+    count = len(long.tokens())
+    over = long.heard_at[GenerationFinished]
+    [one.finished() for one in many]
+    others = sum(at < over for one in many for at in one.tokens_at)
+    assert count == 8 * places.MANY_STEPS and others <= 1.5 * count, others
+
+
 @pytest.mark.parametrize("pages", [40, 5])
 def test_long_answers_are_written_in_turns(client, served_model, pages):
     """When the first is over the others have most of theirs, too, if the cache holds them all;
@@ -342,6 +361,16 @@ def test_a_place_changes_hands_only_where_the_taker_has_no_more_of_them():
     assert giver("b y", "a x", "b y") is None, "the address would have both"
     assert giver("c x", "a x", "b y") in ("a x", "b y")
     assert giver("b new", "a x", "a y", "b z") == "a x"
+
+
+def test_a_client_with_an_answer_that_rests_waits_for_its_longer_turn():
+    turns = turns_at(1000)
+    writing = Answered("a x", 1, computed=100, said=50, since=1000 - places.SOME_STEPS)
+    new = Answered("b x", 9, left=20)
+    assert turns.giver(new, [writing], None) is writing
+    assert turns.giver(new, [writing], None, {"b x"}) is None
+    writing.placed_at = 1000 - places.MANY_STEPS
+    assert turns.giver(new, [writing], None, {"b x"}) is writing
 
 
 def test_what_is_long_takes_no_place_of_what_is_read():
