@@ -10,6 +10,7 @@
 # make sanitize  the C++ kernels under AddressSanitizer and UBSan, the thread pool under ThreadSanitizer
 # make messages  collect the texts of the window into the catalogues of its languages
 # make options  write the table of sampler options of docs/sampling.md
+# make questions  write the list of questions of docs/questions.md
 # make vulkan DRIVER=FILE.json  the tests that run on Vulkan, on the driver of that file (CONTRIBUTING.md)
 # make bench  measure us and llama.cpp in turns and write the table of docs/speed.md
 # make bench-avx2    the same with instructions up to AVX2
@@ -32,7 +33,7 @@ SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/p
 PYTHON_FILES := llm_lite core desktop packages tests tools docs/notebook.py
 CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
-.PHONY: messages options lock run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes conformance bench bench-avx2 bench-files bench-llamas bench-llamas-avx2 bench-recurrent bench-depth bench-vulkan clean
+.PHONY: messages options questions lock run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes conformance bench bench-avx2 bench-files bench-llamas bench-llamas-avx2 bench-recurrent bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
 
 run: setup
@@ -96,6 +97,9 @@ messages: setup-test
 
 options: setup-test
 	$(BIN)/python tools/option_table.py
+
+questions: setup-test
+	$(BIN)/python tools/question_page.py
 
 # uv has an environment of its own: nothing else asks for it.
 lock:

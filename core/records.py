@@ -18,6 +18,11 @@ else:
     from msgspec.structs import replace as replace
 
 
+def about(description: str) -> msgspec.Meta:
+    """Return a note that says what a field is, for documents and lists of parameters."""
+    return msgspec.Meta(description=description)
+
+
 def asdict(record: msgspec.Struct) -> dict[str, Any]:
     """Return the fields by name, of the records in them too: lists, numbers and texts, as JSON."""
     return msgspec.to_builtins(record, enc_hook=_plain)

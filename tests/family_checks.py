@@ -14,11 +14,11 @@ import numpy as np
 from gguf import MODEL_ARCH_NAMES, GGUFWriter, TensorNameMap, get_tensor_name_map
 
 from llm_lite.core.inspect.expert_choices import Routing
-from llm_lite.core.inspect.expert_routing import read_routing
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages import ReadRouting
 from llm_lite.core.models.registry import architecture_of
 from llm_lite.core.plan.step import PAGE
+from tests.asking import asked
 from tests.families import VOCABULARY, Family
 from tests.make_gguf import tokenizer_metadata
 from tests.make_huggingface import write_folder
@@ -98,8 +98,8 @@ def check_routing(family: Family, case: str, backend: str, folder: Path, device:
         session.prefill(known.tokens[:half])
         for token in known.tokens[half:]:
             session.decode(token)
-        found = Routing.of(read_routing(ReadRouting(), session))
-        later = Routing.of(read_routing(ReadRouting(half), session))
+        found = Routing.of(asked(ReadRouting(), runner))
+        later = Routing.of(asked(ReadRouting(half), runner))
     assert (found.first, later.first) == (0, half)
     np.testing.assert_array_equal(later.chosen, found.chosen[half:])
     np.testing.assert_array_equal(found.chosen, arrays[f"{case}.experts"])

@@ -6,7 +6,7 @@ import pytest
 import llm_lite
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention_scores import SCORES
-from tests.core.inspect.test_attention_rows import rollout_of
+from tests.core.questions.test_attention_reader import rollout_of
 from tests.encoder_checks import TOLERANCE, stored, write_case
 from tests.encoder_families import family_of
 

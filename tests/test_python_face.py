@@ -19,7 +19,7 @@ from llm_lite.api.token_text import TokenText
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import ChatMessage
-from tests.core.inspect.test_attention_rows import rollout_of
+from tests.core.questions.test_attention_reader import rollout_of
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 

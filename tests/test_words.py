@@ -61,13 +61,13 @@ def test_the_product_says_what_it_does():
 def test_bad_names_and_phrases_are_found():
     text = (
         '"""Whoever asks."""\n\nclass TokenTeller:\n    def told(self):  # of which two are left\n'
-        "        self.told = 1\n\n    def _ask(self): ...\n\n    def foretold(self): ...\n"
+        "        self.told = 1\n\n    def _look(self): ...\n\n    def foretold(self): ...\n"
     )
     place = Path("core/a.py")
     assert [line.split()[1].strip(":") for line in words.bad_names(place, text)] == [
         "TokenTeller",
         "told",
-        "_ask",
+        "_look",
         "told",
     ]
     assert len(list(words.bad_phrases(place, text))) == 2

@@ -119,7 +119,6 @@ _NOT_AFTER_VERB = _set("of")  # "Hash of a file": a noun
 
 # Names that say nothing, as each had many meanings, and what says it instead.
 BANNED_NAMES = {
-    "ask": "submit, request, call",
     "asked": "request, requested",
     "carry_out": "execute, delete",
     "follow": "trace, watch, update",

@@ -1,4 +1,4 @@
-"""Requests that are served between two steps of an answer: gains, their effect, inspection."""
+"""Requests that are served between two steps of an answer: gains, questions, texts."""
 
 from __future__ import annotations
 
@@ -9,55 +9,52 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from llm_lite.core import system_errors
 from llm_lite.core.encoding.masked import encode_for_display
 from llm_lite.core.encoding.pooling import cosines
 from llm_lite.core.engine.hosting.model_host import NO_MODEL
-from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.engine.token_counts import TokenCounter
 from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, RequestError
-from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.generation.token_texts import alternatives
+from llm_lite.core.exec.executor import Executor
 from llm_lite.core.handles import CANCELLED, SUPERSEDED, Handle
-from llm_lite.core.inspect import lens
 from llm_lite.core.inspect.attention_export import snapshot, write_later
-from llm_lite.core.inspect.attention_rows import AttentionRowsReader
-from llm_lite.core.inspect.cache_statistics import Measuring
-from llm_lite.core.inspect.expert_routing import read_routing
-from llm_lite.core.inspect.state_reads import StateReading
-from llm_lite.core.inspect.tokens_again import SessionTokens
-from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
-    CompareGains,
+    Command,
     CompareTexts,
     CountTokens,
     EncodeText,
+    Event,
     ExportMaps,
-    FollowToken,
     Gains,
-    GainsEffect,
-    Inspect,
-    LensResult,
-    LensRow,
     Level,
     MapsExported,
-    MeasureCache,
-    ReadAttentionRows,
-    ReadRouting,
-    ReadStates,
     SetGains,
+    StepRequest,
     TextsCompared,
-    TokenFollowed,
 )
+from llm_lite.core.questions.question import Parts, advance
+from llm_lite.core.questions.runner_replay import Readers, replay_of
+from llm_lite.core.questions.table import BY_REQUEST, QUESTIONS
 
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
-_CUT = (ReadAttentionRows, MeasureCache, ReadStates)  # into slices of that time
-_LONG = {MeasureCache: 1, ReadStates: 2}  # served behind the rest, in this order
-# Of these, one that waits gives way to a later one.
-_NEWEST_ONLY = (ReadAttentionRows, ReadRouting, ReadStates, EncodeText, CompareTexts)
+# At most one of each kind waits: a newer request replaces it.
+_NEWEST_ONLY: tuple[type[Command], ...] = (
+    *(one.request for one in QUESTIONS if one.newest_only),
+    EncodeText,
+    CompareTexts,
+)
+
+
+class _Unfinished(Struct, frozen=True):
+    """A question that is being answered of what an executor holds."""
+
+    executor: Executor
+    parts: Parts[Event]
 
 
 class StepRequestServer:
@@ -71,9 +68,8 @@ class StepRequestServer:
         self._gains: Gains | None = None  # None: all 1
         self._own_gains = False  # the cache belongs to an answer with gains of its own
         self._answering_with_own = False
-        self._rows_reader: AttentionRowsReader | None = None  # at the runner of the last request
-        self._measuring: Measuring | None = None  # of the request that was cut
-        self._reading: StateReading | None = None  # likewise
+        self._readers: Readers = {}
+        self._unfinished: dict[Handle, _Unfinished] = {}  # of questions that are answered in part
         self._counter = TokenCounter()
 
     def submit(self, handle: Handle) -> None:
@@ -83,7 +79,8 @@ class StepRequestServer:
         """Reset the gains to 1, as another model is loaded."""
         self._gains = None
         self._own_gains = False
-        self._rows_reader = self._measuring = self._reading = None
+        self._readers.clear()
+        self._unfinished.clear()
 
     def begin_answer(self, runner: Runner, own: Gains | None) -> None:
         """Set the gains of the steps that follow: the work's own ones, or else those in force."""
@@ -103,10 +100,10 @@ class StepRequestServer:
         One that runs tokens again does not even begin then: an answer would wait for its steps.
         """
         self._take_submitted()
-        for handle in [one for one in self._waiting if not isinstance(one.command, _CUT)]:
+        for handle in [one for one in self._waiting if not _turn(one)]:
             self._serve(handle, runner)
         while self._waiting:
-            if isinstance(self._waiting[0].command, ReadStates) and hurry():
+            if _runs_tokens(self._waiting[0]) and hurry():
                 return
             self._serve(self._waiting[0], runner)
             if hurry():
@@ -120,11 +117,12 @@ class StepRequestServer:
                     self._waiting.remove(older)
                     older.end(SUPERSEDED, unwanted=True)
             self._waiting.append(handle)
-        self._waiting.sort(key=lambda one: _LONG.get(type(one.command), 0))
+        self._waiting.sort(key=_turn)
 
     def _serve(self, handle: Handle, runner: AnyRunner | None) -> None:
         self._waiting.remove(handle)
         if handle.is_cancelled:
+            self._unfinished.pop(handle, None)
             handle.end(CANCELLED, unwanted=True)
             return
         try:
@@ -147,43 +145,19 @@ class StepRequestServer:
                 self._log("error", f"internal error, please report it: {traceback.format_exc()}")
             handle.end(known or system_errors.defect(error))
 
-    def _rows(self, handle: Handle, request: ReadAttentionRows, runner: AnyRunner) -> None:
-        source = runner.attention_of(request.part)
-        if self._rows_reader is None or self._rows_reader.source is not source:
-            self._rows_reader = AttentionRowsReader(source)
-        rows = self._rows_reader.read(request, SERVE_SECONDS)
-        if rows is None:
+    def _answer(self, handle: Handle, request: StepRequest, runner: AnyRunner) -> None:
+        """Answer a question, or a part of one: the rest waits for the next call."""
+        begun = self._unfinished.pop(handle, None)  # a defect ends it, not every step from here
+        if begun is None or begun.executor is not runner.executor:
+            question = BY_REQUEST[type(request)]
+            replay = replay_of(question, runner, self._readers)
+            begun = _Unfinished(runner.executor, question.run(request, replay))
+        answer = advance(begun.parts, SERVE_SECONDS, lambda: handle.is_cancelled)
+        if answer is None:
+            self._unfinished[handle] = begun
             self._waiting.insert(0, handle)
         else:
-            handle.finish(rows)
-
-    def _measure(self, handle: Handle, request: MeasureCache, loaded: AnyRunner) -> None:
-        runner = _writing(loaded)
-        work, self._measuring = self._measuring, None  # a defect ends it, not every step from here
-        if work is None or work.request is not request or work.source is not runner.attention:
-            work = Measuring(request, runner.session, runner.attention)
-        measured = work.advance(SERVE_SECONDS)
-        if measured is None:
-            self._measuring = work
-            self._waiting.insert(0, handle)
-        else:
-            handle.finish(measured)
-
-    def _read_states(self, handle: Handle, request: ReadStates, loaded: AnyRunner) -> None:
-        runner = _writing(loaded)
-        work, self._reading = self._reading, None
-        executor = runner.executor
-        if work is None or work.request is not request or work.tokens.executor is not executor:
-            work = StateReading(request, SessionTokens(runner.session), runner.weights)
-        found = work.advance(SERVE_SECONDS)
-        if found is None:
-            self._reading = work
-            self._waiting.insert(0, handle)
-        else:
-            handle.finish(found)
-
-    def _read_routing(self, handle: Handle, request: ReadRouting, loaded: AnyRunner) -> None:
-        handle.finish(read_routing(request, _writing(loaded).session))
+            handle.finish(answer)
 
     def _set(self, handle: Handle, request: SetGains, runner: AnyRunner) -> None:
         runner.check_gains(request.gains)
@@ -191,25 +165,6 @@ class StepRequestServer:
         if not self._answering_with_own:
             runner.set_gains(request.gains)
         handle.end()
-
-    def _compare_gains(self, handle: Handle, request: CompareGains, loaded: AnyRunner) -> None:
-        runner = _writing(loaded)
-        if not runner.session.context_used:
-            raise RequestError("there is nothing to compare: the cache is empty")
-        effect = lens.divergence(runner.session, lambda: handle.is_cancelled)
-        handle.finish(GainsEffect(effect))
-
-    def _lens(self, handle: Handle, request: Inspect, loaded: AnyRunner) -> None:
-        runner = _writing(loaded)
-        tokenizer = runner.model_file.tokenizer
-        found = lens.lens(runner.session, request.position, lambda: handle.is_cancelled)
-        rows = tuple(
-            LensRow(layer, alternatives(tokenizer, likeliest(logits))) for layer, logits in found
-        )
-        handle.finish(LensResult(request.position, rows))
-
-    def _trace(self, handle: Handle, request: FollowToken, runner: AnyRunner) -> None:
-        handle.finish(TokenFollowed(traced(runner, request)))
 
     def _count(self, handle: Handle, request: CountTokens, runner: AnyRunner) -> None:
         self._counter.submit(handle, request, runner.model_file, runner.model_info.context)
@@ -243,26 +198,23 @@ class StepRequestServer:
 
 
 _SERVERS: dict[type[Any], Callable[[StepRequestServer, Handle, Any, AnyRunner], None]] = {
+    **dict.fromkeys(BY_REQUEST, StepRequestServer._answer),
     SetGains: StepRequestServer._set,
-    CompareGains: StepRequestServer._compare_gains,
-    Inspect: StepRequestServer._lens,
-    ReadAttentionRows: StepRequestServer._rows,
-    MeasureCache: StepRequestServer._measure,
-    ReadRouting: StepRequestServer._read_routing,
-    ReadStates: StepRequestServer._read_states,
     ExportMaps: StepRequestServer._export,
-    FollowToken: StepRequestServer._trace,
     CountTokens: StepRequestServer._count,
     EncodeText: StepRequestServer._encode,
     CompareTexts: StepRequestServer._compare_texts,
 }
 
 
-def _writing(runner: AnyRunner) -> Runner:
-    """Return the runner that writes text. RequestError if it is an encoder."""
-    if not isinstance(runner, Runner):
-        raise RequestError(loader.encoder_refusal(runner.model_file))
-    return runner
+def _turn(handle: Handle) -> int:
+    question = BY_REQUEST.get(type(handle.command))
+    return question.turn if question else 0
+
+
+def _runs_tokens(handle: Handle) -> bool:
+    question = BY_REQUEST.get(type(handle.command))
+    return question is not None and question.runs_tokens
 
 
 def _encoding(runner: AnyRunner) -> EncoderRunner:

@@ -20,7 +20,6 @@ from llm_lite.core.generation.speculation.ngram_learning import LearnedDrafts
 from llm_lite.core.generation.translation import SourceEncoder, Translator
 from llm_lite.core.hub import catalog
 from llm_lite.core.inspect.attention import AttentionSource
-from llm_lite.core.inspect.state_reads import state_layers
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.draft_models import LoadedDraft
 from llm_lite.core.loading.model_file import ModelFile
@@ -41,6 +40,7 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.core.plan.cache_layers import cache_layout
 from llm_lite.core.plan.expert_layers import expert_layers
 from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.recurrent_layers import state_layers
 from llm_lite.core.plan.traffic import active_bytes
 from llm_lite.core.quant.modes import AS_STORED, MODES, again_sentence, mode_bytes, rounded_again
 from llm_lite.core.quant.second_rounding import again_error

@@ -21,27 +21,20 @@ from llm_lite.core.messages import (
     CountTokens,
     Event,
     ExecutorInfo,
-    FollowToken,
     Generate,
     GenerationFinished,
-    Inspect,
-    LensResult,
     Level,
     LoadModel,
     Logged,
-    MeasureCache,
     ModelInfo,
     ModelLoaded,
     Read,
-    ReadAttentionRows,
-    ReadRouting,
-    ReadStates,
     Shutdown,
     SpellTokens,
-    TokenFollowed,
     TokensSpelled,
 )
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
+from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.records import replace
 from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.answer import RemoteAnswer
@@ -170,25 +163,9 @@ class RemoteEngine:
         elif isinstance(command, LoadModel):
             self.model = chosen(self.server, command.source)
             handle.emit(self.loaded())
-        elif isinstance(command, Inspect):
-            held = self._inspected("what its layers would say")
-            rows = self.inspection.lens(held, min(command.position, len(held.tokens) - 1), exchange)
-            handle.emit(LensResult(command.position, rows))
-        elif isinstance(command, ReadAttentionRows):
-            held = self._inspected("where its heads look")
-            handle.emit(self.inspection.rows(held, command, exchange))
-        elif isinstance(command, MeasureCache):
-            held = self._inspected("what its cache holds")
-            handle.emit(self.inspection.statistics(held, command, exchange))
-        elif isinstance(command, ReadStates):
-            held = self._inspected("what its states hold")
-            handle.emit(self.inspection.states(held, command, exchange))
-        elif isinstance(command, ReadRouting):
-            held = self._inspected("which experts its tokens choose")
-            handle.emit(self.inspection.routing(held, command, exchange))
-        elif isinstance(command, FollowToken):
-            held = self._inspected("what a token becomes")
-            handle.emit(TokenFollowed(self.inspection.trace(held, command, exchange)))
+        elif (question := BY_REQUEST.get(type(command))) is not None:
+            held = self._inspected(question.subject)
+            handle.emit(self.inspection.ask(held, command, exchange))
         elif not isinstance(command, Shutdown):
             problem = f"{self._name} computes elsewhere: that can be done to a model here"
             raise RemoteError(problem)

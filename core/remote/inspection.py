@@ -3,8 +3,7 @@ full its cache is. Arrays come as NPZ; they are checked before they are used."""
 
 from __future__ import annotations
 
-import io
-import zipfile
+from collections.abc import Callable
 from math import inf, isfinite
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +17,10 @@ from llm_lite.core.messages import (
     AttentionRows,
     CacheMeasured,
     ChatMessage,
+    Command,
     FollowToken,
+    Inspect,
+    LensResult,
     LensRow,
     MeasureCache,
     PromptToken,
@@ -27,11 +29,15 @@ from llm_lite.core.messages import (
     ReadStates,
     RoutingRead,
     StatesRead,
+    TokenFollowed,
     TokenTrace,
 )
 from llm_lite.core.messages.inspecting import lesson
 from llm_lite.core.messages.remote import HeldCache
 from llm_lite.core.plain_text import shortened
+from llm_lite.core.questions import wire
+from llm_lite.core.questions.table import BY_REQUEST
+from llm_lite.core.remote.arrays import npz_arrays
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.counting import placed
 from llm_lite.core.remote.failures import RemoteError
@@ -45,7 +51,6 @@ MOST_EXPERTS = 1 << 16
 MOST_HEADS = 1 << 14  # of all layers: the largest models have about so many
 SECONDS = 60.0
 LONG_SECONDS = 600.0  # for what takes a pass over all keys, behind what others ask
-_MAGIC, _LEAD = b"\x93NUMPY\x01\x00", 10  # of NPY 1.0: behind it the length of its header
 
 
 class RemoteResponse(Struct, frozen=True):
@@ -122,10 +127,11 @@ class RemoteInspection:
         found = self._array(raw, "attention", (len(heads), last - first, length))
         return np.clip(found, 0.0, 1.0)
 
-    def lens(self, held: RemoteResponse, position: int, exchange: Exchange) -> tuple[LensRow, ...]:
-        asked = {"response": held.response, "position": position, "count": 5}
+    def lens(self, held: RemoteResponse, asked: Inspect, exchange: Exchange) -> LensResult:
+        position = min(asked.position, len(held.tokens) - 1)
+        query = {"response": held.response, "position": position, "count": asked.count}
         reply = an_object(
-            self._client.get_json(f"/glass/lens?{urlencode(asked)}", exchange, SECONDS)
+            self._client.get_json(f"/glass/lens?{urlencode(query)}", exchange, SECONDS)
         )
         rows = []
         for row in map(an_object, a_list(reply.get("layers"))[:1024]):
@@ -139,7 +145,7 @@ class RemoteInspection:
                 rows.append(LensRow(whole(row.get("layer")), tuple(best)))
         if not rows:
             raise RemoteError(f"{self._host} tells nothing of its layers")
-        return tuple(rows)
+        return LensResult(asked.position, tuple(rows))
 
     def rows(
         self, held: RemoteResponse, asked: ReadAttentionRows, exchange: Exchange
@@ -186,16 +192,17 @@ class RemoteInspection:
                 f"each layer, found {', '.join(sorted({str(len(row)) for row in rows})) or 'none'}"
             )
         values = tuple(tuple(number(one) for one in row[asked.first : asked.last]) for row in rows)
-        return CacheMeasured(asked.what, asked.first, 0, values)
+        layers = tuple(whole(one) for one in a_list(reply.get("layers"))[: len(rows)])
+        return CacheMeasured(asked.what, asked.first, 0, values, layers)
 
-    def trace(self, held: RemoteResponse, asked: FollowToken, exchange: Exchange) -> TokenTrace:
+    def trace(self, held: RemoteResponse, asked: FollowToken, exchange: Exchange) -> TokenFollowed:
         """Return all numbers of a token. RemoteError if the server's are not of such a kind."""
         how: dict[str, object] = {} if asked.head == lesson.ANY_HEAD else {"head": asked.head}
         query = {"response": held.response, "position": asked.position, "layer": asked.layer}
         path = f"/inspect/trace?{urlencode({**query, 'first': asked.first, **how})}"
         reply = an_object(self._client.get_json(path, exchange, LONG_SECONDS))
         try:
-            return trace_of(reply.get("trace"), asked)
+            return TokenFollowed(trace_of(reply.get("trace"), asked))
         except ValidationError as error:
             raise RemoteError(
                 f"{self._host} tells nothing usable of the token: {shortened(str(error), 200)}"
@@ -226,25 +233,49 @@ class RemoteInspection:
                 f"{self._host} tells nothing usable of its experts: {shortened(str(error), 200)}"
             ) from None
 
+    def ask(self, held: RemoteResponse, request: Command, exchange: Exchange) -> Any:
+        """Return the answer to a question of the table about a response. RemoteError if the server
+        cannot answer it, or its answer is none."""
+        if (own := _OWN_FORM.get(type(request))) is not None:
+            return own(self, held, request, exchange)
+        question = BY_REQUEST[type(request)]
+        query = {"response": held.response, **wire.query_of(question, request), "format": "npz"}
+        path, most = f"/inspect/{question.name}?{urlencode(query)}", 4 * MOST_VALUES + (64 << 10)
+        raw = self._client.fetch("GET", path, None, exchange, LONG_SECONDS, most)
+        try:
+            arrays = npz_arrays(raw)
+            arrays.pop("response", None)
+            return wire.answer_of_arrays(question, arrays)
+        except (ValueError, TypeError) as error:
+            raise RemoteError(
+                f"{self._host} tells nothing usable of {question.subject}: "
+                f"{shortened(str(error), 200)}"
+            ) from None
+
     @property
     def _host(self) -> str:
         return self._client.address.host
 
     def _array(self, raw: bytes, name: str, shape: tuple[int, ...]) -> F32:
-        """Return the float32 array of an uncompressed NPZ: it is no larger than it looks."""
         try:
-            with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-                info = archive.getinfo(f"{name}.npy")
-                if info.compress_type != zipfile.ZIP_STORED:
-                    raise ValueError("it is packed")
-                found = archive.read(info)
-            expected = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".encode()
-            start = _LEAD + int.from_bytes(found[8:_LEAD], "little")
-            if found[:8] != _MAGIC or found[_LEAD:start].strip() != expected:
-                raise ValueError(f"expected float32 {shape}, found {found[_LEAD:][:80]!r}")
-            return np.frombuffer(found, np.float32, int(np.prod(shape)), start).reshape(shape)
-        except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError) as error:
+            found = npz_arrays(raw).get(name)
+            if found is None or found.dtype != np.float32 or found.shape != shape:
+                described = "nothing" if found is None else f"{found.dtype} {found.shape}"
+                raise ValueError(f"expected float32 {shape}, found {described}")
+            return found
+        except ValueError as error:
             raise RemoteError(f"{self._host} sends no array of {name}: {error}") from None
+
+
+# Whose address is older than the table of questions, or has another form than its records.
+_OWN_FORM: dict[type[Command], Callable[..., Any]] = {
+    Inspect: RemoteInspection.lens,
+    ReadAttentionRows: RemoteInspection.rows,
+    MeasureCache: RemoteInspection.statistics,
+    ReadStates: RemoteInspection.states,
+    ReadRouting: RemoteInspection.routing,
+    FollowToken: RemoteInspection.trace,
+}
 
 
 class _Lives(Struct):

@@ -6,69 +6,46 @@ thread; so a broken request is refused before it waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from llm_lite.core.encoding.pooling import check_makes_vectors
-from llm_lite.core.errors import CancelledError, GoneError, RequestError
+from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.generation.prompt import check_size, encode
-from llm_lite.core.generation.token_texts import completed_texts, with_texts
+from llm_lite.core.generation.token_texts import completed_texts
 from llm_lite.core.handles import Handle
-from llm_lite.core.inspect.attention_rows import AttentionRowsReader
-from llm_lite.core.inspect.cache_statistics import (
-    ReceivedAttention,
-    norms_name,
-    norms_of,
-    readers_of,
-)
-from llm_lite.core.inspect.state_reads import StateReading
-from llm_lite.core.inspect.text_maps import by_layer, layer_scores
 from llm_lite.core.messages import (
     AnswerRequest,
-    AttentionRows,
     ChatMessage,
     EngineOptions,
+    Event,
     ExecutorInfo,
-    FollowToken,
-    Measure,
     ModelInfo,
-    ReadAttentionRows,
-    ReadRouting,
-    ReadStates,
-    RoutingRead,
     ServingStatus,
-    StatesRead,
-    TokenTrace,
+    StepRequest,
     ToolSpec,
 )
-from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.step import PAGE
-from llm_lite.core.records import replace
+from llm_lite.core.questions.question import Parts, Where
+from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.serving import inspect
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.embedding import Embedding, check_texts
 from llm_lite.core.serving.inspect import CachedResponse, Responses
 from llm_lite.core.serving.request_queue import RequestQueue
-from llm_lite.core.serving.response_tokens import ResponseTokens, lens_parts
+from llm_lite.core.serving.response_replay import ResponseReplay
 from llm_lite.core.serving.service import (
     F32,
     AnswerTokens,
-    CacheStatistics,
     Embeddings,
     Emit,
-    LensLayer,
     ModeController,
 )
 from llm_lite.core.serving.tally import Tally
 
-_MOST_LENS = 100  # likeliest tokens of a layer
 _MOST_TEXTS = 4096  # in one call for embeddings
-MOST_WEIGHTS = 1 << 32  # of maps that are scored at once: half a minute of one core
 Copied = TypeVar("Copied")
 
 
@@ -216,139 +193,41 @@ class AnswerService:
 
         return inspect.maps(self._queue.call(copied), layer, heads)
 
-    def attention_rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
-        def copied(batch: Batch) -> inspect.ResponseRows:
-            return inspect.copy_for(batch, self._held(response, batch), asked)
-
-        rows = AttentionRowsReader(self._queue.call(copied)).read(asked)
-        assert rows is not None, "it has all the time"
-        return rows
-
-    def lens(
+    def ask(
         self,
         response: str,
-        position: int,
-        count: int = 5,
+        request: StepRequest,
         is_unwanted: Callable[[], bool] = lambda: False,
-    ) -> list[LensLayer]:
-        if not 1 <= count <= _MOST_LENS:
-            raise RequestError(f"count: expected 1 to {_MOST_LENS}, found {count}")
-        found = list[tuple[int, F32]]()
+    ) -> Any:
+        question = BY_REQUEST[type(request)]
+        finished: list[Event] = []
 
-        def begun(batch: Batch) -> tuple[Batch, ResponseTokens, Iterator[None]]:
-            held = self._held(response, batch)
-            held.check(position, position + 1)
-            tokens = ResponseTokens(batch, held)
-            return batch, tokens, lens_parts(tokens, position, found)
+        def begun(batch: Batch) -> tuple[ResponseReplay, Parts[Event]]:
+            replay = ResponseReplay(batch, self._held(response, batch))
+            return replay, question.run(request, replay)
 
-        batch, tokens, parts = self._queue.call(begun)
-        self._run_parts(response, tokens, parts, is_unwanted)
-        return inspect.lens_layers(batch, found, count)
+        replay, parts = self._queue.call(begun)
 
-    def states(
-        self,
-        response: str,
-        asked: ReadStates,
-        is_unwanted: Callable[[], bool] = lambda: False,
-    ) -> StatesRead:
-        def begun(batch: Batch) -> tuple[ResponseTokens, StateReading]:
-            tokens = ResponseTokens(batch, self._held(response, batch))
-            return tokens, StateReading(asked, tokens, batch.runner.weights)
+        def next_part() -> Where | None:
+            """Run a part; return where the next one may run, None behind the last."""
+            try:
+                return next(parts)
+            except StopIteration as end:
+                finished.append(end.value)
+                return None
 
-        tokens, reading = self._queue.call(begun)
-        self._run_parts(response, tokens, reading.parts, is_unwanted)
-        return reading.result()
+        def on_executor(batch: Batch) -> Where | None:
+            replay.renew(batch, self._held(response, batch))
+            return next_part()
 
-    def routing(self, response: str, asked: ReadRouting) -> RoutingRead:
-        return self._queue.call(
-            lambda batch: inspect.routing(batch, self._held(response, batch), asked)
-        )
-
-    def trace(self, response: str, asked: FollowToken) -> TokenTrace:
-        batch, found = self._queue.call(
-            lambda batch: (batch, inspect.trace(batch, self._held(response, batch), asked))
-        )
-        return with_texts(batch.runner.model_file.tokenizer, found)
-
-    def statistics(
-        self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> CacheStatistics:
-        batch, held = self._queue.call(lambda batch: (batch, self._held(response, batch)))
-        owners, found = cache_layers(batch.program.plans[0]), list[NDArray[np.floating]]()
-        for owner in owners:
-            if what == "received":
-                readers = readers_of(owner, batch.layers)
-                copied = self._layer_of(held, partial(inspect.copy_layer, layers=readers))
-                received = ReceivedAttention(copied, readers, copied.length)
-                for block in received.blocks():
-                    _check_wanted(is_unwanted)
-                    received.add(block)
-                found.append(received.mean(copied.first_held(owner)))
-            else:
-                _check_wanted(is_unwanted)
-                copy = partial(inspect.copy_values, layer=owner, what=what)
-                norms, name = norms_of(self._layer_of(held, copy)), norms_name(owner, what)
-                known = batch.runner.session.checked(norms, name)
-                lost = np.full(len(held.tokens) - len(known), np.nan)
-                found.append(np.concatenate([lost, known]))
-        layers = tuple(owner.layer for owner in owners)
-        return CacheStatistics(layers, np.stack(found).astype(np.float32))
-
-    def scores(
-        self, response: str, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> Mapping[str, F32]:
-        batch, held = self._queue.call(lambda batch: (batch, self._held(response, batch)))
-        heads, layers = max(layer.heads for layer in batch.layers), range(len(batch.layers))
-        weights = heads * len(layers) * len(held.tokens) ** 2
-        if weights > MOST_WEIGHTS:
-            raise RequestError(
-                f"the maps of {len(held.tokens)} tokens have {weights:,} weights, at most "
-                f"{MOST_WEIGHTS:,} are scored at once: ask for the maps of single layers"
-            )
-        found = []
-        for layer in layers:
-            _check_wanted(is_unwanted)
-            readable = (layer,) if batch.layers[layer].attends else ()
-            copied = self._layer_of(held, partial(inspect.copy_layer, layers=readable))
-            found.append(layer_scores(copied, layer))
-        return by_layer(found)
-
-    def _run_parts(
-        self,
-        response: str,
-        tokens: ResponseTokens,
-        parts: Iterator[None],
-        is_unwanted: Callable[[], bool],
-    ) -> None:
-        """Let the engine's thread run tokens of a response once more, a part between two steps."""
-
-        def run_part(batch: Batch) -> bool:
-            tokens.renew(batch, self._held(response, batch))
-            return next(parts, self) is None  # else there is none left
-
-        while self._queue.call(run_part):
-            _check_wanted(is_unwanted)
-
-    def _layer_of(
-        self, held: CachedResponse, copy: Callable[[Batch, CachedResponse], Copied]
-    ) -> Copied:
-        """Copy something of the tokens that a response had; GoneError once they are others."""
-
-        def copied(batch: Batch) -> Copied:
-            now, count = self._held(held.name, batch), len(held.tokens)
-            if now.tokens[:count] != held.tokens:
-                raise GoneError(f"the cache has begun to give up {held.name}: ask again")
-            return copy(batch, replace(now, tokens=held.tokens))
-
-        return self._queue.call(copied)
+        where: Where | None = "executor"
+        while where is not None:
+            if is_unwanted():
+                raise CancelledError("nobody waits for it any more")
+            where = self._queue.call(on_executor) if where == "executor" else next_part()
+        return finished[0]
 
     def _held(self, response: str, batch: Batch) -> CachedResponse:
         """Find what the cache has of a response. Only the engine's thread calls it."""
         running = self._queue.scheduler.running
         return self._responses.find(response, running, batch.pool)
-
-
-def _check_wanted(is_unwanted: Callable[[], bool]) -> None:
-    """Raise CancelledError once nobody wants the result."""
-    if is_unwanted():
-        raise CancelledError("nobody waits for it any more")

@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -43,28 +43,20 @@ from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     Activations,
     AnswerRequest,
-    AttentionRows,
     ChatMessage,
     EngineOptions,
     Event,
     ExecutorInfo,
-    FollowToken,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
-    Measure,
     Mode,
     ModelInfo,
-    ReadAttentionRows,
-    ReadRouting,
-    ReadStates,
-    RoutingRead,
     ServedRequest,
     ServingStatus,
-    StatesRead,
+    StepRequest,
     StopReason,
     TokenDecoded,
-    TokenTrace,
     ToolSpec,
 )
 from llm_lite.core.records import replace
@@ -72,10 +64,8 @@ from llm_lite.core.serving.service import (
     ENDED,
     F32,
     AnswerTokens,
-    CacheStatistics,
     Embeddings,
     Emit,
-    LensLayer,
     ModeController,
 )
 
@@ -149,37 +139,12 @@ class RunnerService:
     ) -> F32:
         self._refuse()
 
-    def attention_rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
-        self._refuse()
-
-    def lens(
+    def ask(
         self,
         response: str,
-        position: int,
-        count: int = 5,
+        request: StepRequest,
         is_unwanted: Callable[[], bool] = lambda: False,
-    ) -> list[LensLayer]:
-        self._refuse()
-
-    def states(
-        self, response: str, asked: ReadStates, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> StatesRead:
-        self._refuse()
-
-    def routing(self, response: str, asked: ReadRouting) -> RoutingRead:
-        self._refuse()
-
-    def trace(self, response: str, asked: FollowToken) -> TokenTrace:
-        self._refuse()
-
-    def statistics(
-        self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> CacheStatistics:
-        self._refuse()
-
-    def scores(
-        self, response: str, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> Mapping[str, F32]:
+    ) -> Any:
         self._refuse()
 
     def _refuse(self) -> NoReturn:

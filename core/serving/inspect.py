@@ -19,20 +19,13 @@ from llm_lite.core.errors import GoneError, RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
-from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.inspect.attention_rows import check_rollout
-from llm_lite.core.inspect.expert_routing import CHOICES, kept_layers, routing_of
 from llm_lite.core.inspect.lesson.collecting import trace_run
 from llm_lite.core.inspect.lesson.recording import TracedRun, check_position
 from llm_lite.core.messages import (
     FollowToken,
     Gains,
-    Measure,
     ReadAttentionRows,
-    ReadRouting,
-    RoutingRead,
     TokenTrace,
 )
 from llm_lite.core.plan.attention_layers import AttentionLayer
@@ -40,10 +33,11 @@ from llm_lite.core.plan.cache_layers import CacheLayer
 from llm_lite.core.plan.plan import Kind, Tensor, tensor_row_bytes
 from llm_lite.core.plan.step import PAGE, Segment, Step, pages_for
 from llm_lite.core.quant import rows
+from llm_lite.core.questions.attention_reader import check_rollout
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.pages import PagePool, Ticket
-from llm_lite.core.serving.service import F32, LensLayer
+from llm_lite.core.serving.service import F32
 
 MOST_BYTES = 256 << 20  # of maps that are asked for at once
 _MOST_RESPONSES = 512  # that are known by name after their end
@@ -283,22 +277,9 @@ def copy_for(batch: Batch, held: CachedResponse, asked: ReadAttentionRows) -> Re
     return ResponseRows(batch, held, layers, rows)
 
 
-def copy_layer(batch: Batch, held: CachedResponse, layers: Sequence[int]) -> ResponseRows:
-    """Copy the queries and keys of layers that read the same cache, at all positions."""
-    for layer in layers:
-        check_attention(batch, layer, (0,))
-    return ResponseRows(batch, held, layers, range(len(held.tokens)))
-
-
 def first_held(held: CachedResponse, layer: CacheLayer) -> int:
     """Return the first position that a layer's cache has."""
     return held.windows_from if layer.window else 0
-
-
-def copy_values(batch: Batch, held: CachedResponse, layer: CacheLayer, what: Measure) -> F32:
-    """Return a layer's keys or values, float32 [positions, columns], from `first_held` on."""
-    tensor = layer.keys if what == "key-norm" else layer.values
-    return _values(batch, held, tensor, range(first_held(held, layer), len(held.tokens)))
 
 
 def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
@@ -306,17 +287,6 @@ def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
     are none."""
     found = np.zeros((len(heads), len(copied.rows), copied.length), np.float32)
     head_maps(copied, layer, heads, found)
-    return found
-
-
-def lens_layers(batch: Batch, lens: Sequence[tuple[int, F32]], count: int) -> list[LensLayer]:
-    """Return the likeliest tokens of what `lens_of` returned."""
-    tokenizer, found = batch.runner.model_file.tokenizer, []
-    for layer, logits in lens:
-        best = likeliest(logits, count)
-        tokens, probabilities = tuple(t for t, _ in best), tuple(p for _, p in best)
-        texts = tuple(text_of(tokenizer, token) for token in tokens)
-        found.append(LensLayer(layer, tokens, texts, probabilities))
     return found
 
 
@@ -346,20 +316,6 @@ class TracedResponse(Struct, frozen=True):
         return self.batch.runner.session.checked(values, what)
 
 
-def routing(batch: Batch, held: CachedResponse, asked: ReadRouting) -> RoutingRead:
-    """Return the experts that tokens of a response chose. RequestError as of `kept_layers`, and
-    for a position that it does not have; NotFiniteError where shares are no numbers."""
-    held.check(asked.first, len(held.tokens))
-    plan, positions = batch.program.plans[0], range(asked.first, len(held.tokens))
-    tensors = {tensor.name: tensor for tensor in plan.tensors}
-
-    def values(name: str) -> F32:
-        found = _values(batch, held, tensors[name], positions)
-        return batch.runner.session.checked(found, CHOICES)
-
-    return routing_of(kept_layers(plan), positions, 0, values)
-
-
 def trace(batch: Batch, held: CachedResponse, asked: FollowToken) -> TokenTrace:
     """Return all numbers of a token as the lesson has them, without texts; the cache stays as it
     is. Errors as of `trace_run`, and RequestError for models with recurrent states."""
@@ -371,7 +327,7 @@ def trace(batch: Batch, held: CachedResponse, asked: FollowToken) -> TokenTrace:
         )
     plan = batch.program.plan_for(1, 1)
     step = _step_again(batch, held, asked.position)
-    read = partial(_values, batch, held)
+    read = partial(kept, batch, held)
     run = TracedRun(TracedResponse(batch, held), plan, step, 0, asked.position, read)
     return trace_run(run, batch.runner.attention, asked)
 
@@ -385,7 +341,7 @@ def _step_again(batch: Batch, held: CachedResponse, position: int) -> Step:
     return batch.step(token, (Segment(position, 1, 1, pages, slot),))
 
 
-def _values(batch: Batch, held: CachedResponse, tensor: Tensor, positions: range) -> F32:
+def kept(batch: Batch, held: CachedResponse, tensor: Tensor, positions: range) -> F32:
     """Return the values of a cache's rows, float32 [positions, columns]."""
     data = _read(batch, tensor.name, held, positions.start, positions.stop)
     return rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)

@@ -13,23 +13,15 @@ from llm_lite.core.handles import Handle
 from llm_lite.core.messages import (
     Activations,
     AnswerRequest,
-    AttentionRows,
     ChatMessage,
     EngineOptions,
     Event,
     ExecutorInfo,
-    FollowToken,
-    Measure,
     Mode,
     ModelInfo,
     ModeSwitch,
-    ReadAttentionRows,
-    ReadRouting,
-    ReadStates,
-    RoutingRead,
     ServingStatus,
-    StatesRead,
-    TokenTrace,
+    StepRequest,
     ToolSpec,
 )
 
@@ -57,23 +49,6 @@ class AnswerTokens(Struct, frozen=True):
     first_query: int  # queries are kept from this position on
     layers: int
     heads: int
-
-
-class LensLayer(Struct, frozen=True):
-    """The likeliest next tokens, were the model to end behind this layer."""
-
-    layer: int
-    tokens: tuple[int, ...]
-    texts: tuple[str, ...]
-    probabilities: tuple[float, ...]
-
-
-class CacheStatistics(Struct, frozen=True):
-    """A number for each position of each layer that owns a cache: `layers` are these, `values`
-    float32 [layers, positions], nan where nothing is known."""
-
-    layers: tuple[int, ...]
-    values: F32
 
 
 class ModeController(Protocol):
@@ -168,46 +143,12 @@ class Service(Protocol):
         first..last-1."""
         ...
 
-    def attention_rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
-        """Return what a token of a response attends to or what attends to it, as for the chat."""
-        ...
-
-    def lens(
+    def ask(
         self,
         response: str,
-        position: int,
-        count: int = 5,
+        request: StepRequest,
         is_unwanted: Callable[[], bool] = lambda: False,
-    ) -> list[LensLayer]:
-        """Return what each layer would say next behind a position. CancelledError once
-        `is_unwanted` is true; with recurrent states, tokens before it may have to run again."""
-        ...
-
-    def states(
-        self, response: str, asked: ReadStates, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> StatesRead:
-        """Return what a head of a recurrent state holds of the last tokens of a response, as for
-        the chat. CancelledError once `is_unwanted` is true."""
-        ...
-
-    def routing(self, response: str, asked: ReadRouting) -> RoutingRead:
-        """Return the experts of a mixture that tokens of a response chose, as for the chat."""
-        ...
-
-    def trace(self, response: str, asked: FollowToken) -> TokenTrace:
-        """Return all numbers of a token of a response, as the lesson has them of the chat."""
-        ...
-
-    def statistics(
-        self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> CacheStatistics:
-        """Return norms of keys or values, or the attention received, as the cache view has them of
-        the chat. CancelledError once `is_unwanted` is true."""
-        ...
-
-    def scores(
-        self, response: str, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> Mapping[str, F32]:
-        """Return by name the scores of core/inspect/attention_scores.py, float32 [layers, heads],
-        nan where a layer has fewer heads. CancelledError once `is_unwanted` is true."""
+    ) -> Any:
+        """Return the answer to a question of the table (core/questions/table.py) about a response.
+        CancelledError once `is_unwanted` is true; NotFiniteError."""
         ...

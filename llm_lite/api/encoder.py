@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.api.given import Text, gains_of
+from llm_lite.api.reading import Reading
 from llm_lite.api.without_answers import ModelWithoutAnswers
 from llm_lite.core.encoding import masked
 from llm_lite.core.encoding.texts import encode_pair
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.attention import AttentionSource
-from llm_lite.core.inspect.text_maps import Prefills
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import start_encoder
@@ -39,7 +38,7 @@ class Encoder(ModelWithoutAnswers):
         self._encoder.close()
 
     @property
-    def _note(self) -> str:
+    def note(self) -> str:
         return self._encoder.note
 
     @property
@@ -99,7 +98,7 @@ class Encoder(ModelWithoutAnswers):
         return np.array(encode_pair(tokenizer, first, second, context), np.int32)
 
     @property
-    def _traced_runner(self) -> EncoderRunner:
+    def _loaded(self) -> EncoderRunner:
         return self._encoder
 
     def statistics(self, text: Text, what: Measure) -> NoReturn:
@@ -112,7 +111,7 @@ class Encoder(ModelWithoutAnswers):
         self._encoder.session.set_gains(gains_of(self._gains))
 
     @contextmanager
-    def _attending(self, ids: Sequence[int]) -> Iterator[tuple[AttentionSource, Prefills]]:
+    def _attending(self, ids: Sequence[int]) -> Iterator[Reading]:
         if self._encoder.attention.note:
             raise RequestError(self._encoder.attention.note)
-        yield self._encoder.attention, self._encoder.session
+        yield self._reading

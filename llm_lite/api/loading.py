@@ -30,7 +30,7 @@ def load(
     chosen = engine_options(options)
     file = loader.open_model(None if model is None else fspath(model), lambda *_: None, warn)
     loaded = opened(file, chosen)
-    if note := loaded._note:
+    if note := loaded.note:
         warn(note)
     return loaded
 

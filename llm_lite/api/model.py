@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, get_args
 
@@ -26,38 +26,28 @@ from llm_lite.api.given import (
 )
 from llm_lite.api.head_map import HeadMap
 from llm_lite.api.lens import Lens
+from llm_lite.api.reading import Reading
 from llm_lite.api.token_text import TokenText
 from llm_lite.core.encoding.pooling import check_makes_vectors
-from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.answer_writer import AnswerWriter
 from llm_lite.core.generation.prefill import PLAIN
 from llm_lite.core.generation.prompt import Encoded, check_size, encode, encode_raw
 from llm_lite.core.generation.sampling import check
-from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.token_texts import text_of
-from llm_lite.core.inspect import lens
-from llm_lite.core.inspect.attention import AttentionSource
-from llm_lite.core.inspect.attention_rows import AttentionRowsReader, check_rollout
-from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.inspect.expert_choices import Routing
-from llm_lite.core.inspect.expert_routing import read_routing
 from llm_lite.core.inspect.hidden_states import hidden_states
-from llm_lite.core.inspect.state_reads import StateReading
 from llm_lite.core.inspect.text_maps import (
     EVERY_QUERY,
-    Prefills,
-    by_layer,
     check_maps,
-    layer_scores,
     text_maps,
 )
-from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.loading import loader
-from llm_lite.core.loading.encoder_runner import EncoderRunner
+from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
+    AttentionRows,
+    CacheMeasured,
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
@@ -69,8 +59,11 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     ReadRouting,
     ReadStates,
+    RoutingRead,
     SamplingOptions,
     StatesRead,
+    StepRequest,
+    TokenFollowed,
     TokenTrace,
 )
 from llm_lite.core.messages.encoding import Mask
@@ -78,6 +71,15 @@ from llm_lite.core.messages.inspecting.inside import Direction
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
+from llm_lite.core.questions import wire
+from llm_lite.core.questions.activations import ActivationsRead, ReadActivations
+from llm_lite.core.questions.attention_reader import check_rollout
+from llm_lite.core.questions.lens import layer_logits
+from llm_lite.core.questions.question import answer_of
+from llm_lite.core.questions.runner_replay import RunnerReplay
+from llm_lite.core.questions.scores import ReadScores, ScoresRead
+from llm_lite.core.questions.sites import Site, sites_of
+from llm_lite.core.questions.table import BY_REQUEST, named
 from llm_lite.core.records import replace
 from llm_lite.core.text.chat_template import check_read
 from llm_lite.core.text.tokenizer import StreamDecoder
@@ -110,7 +112,8 @@ class Model(ClosedByWith):
         )
 
     @property
-    def _note(self) -> str:
+    def note(self) -> str:
+        """Return sentences on what is odd about how the model runs; "" if nothing is."""
         return "; ".join(filter(None, (self._runner.note, self._runner.undrafted)))
 
     @property
@@ -266,8 +269,8 @@ class Model(ClosedByWith):
         layers = chosen_of("layer", layer, shape.layers)
         heads = chosen_of("head", head, shape.heads)
         check_maps(ids, layers, heads, shape)
-        with self._using(), self._attending(ids) as (source, session):
-            maps = text_maps(source, session, ids, layers, heads)
+        with self._using(), self._attending(ids) as reading:
+            maps = text_maps(reading.source, reading.session, ids, layers, heads)
         maps = maps[0] if isinstance(layer, int | np.integer) else maps
         return maps[..., 0, :, :] if isinstance(head, int | np.integer) else maps
 
@@ -292,10 +295,7 @@ class Model(ClosedByWith):
         direction: Direction = "to" if to else "from"
         asked = ReadAttentionRows(place, direction, "rollout", without_first=without_first)
         check_maps(ids, (), (), self._file.model.shape)
-        with self._using(), self._attending(ids) as (source, session):
-            session.prefill(ids)
-            read = AttentionRowsReader(source).read(asked)
-        assert read is not None, "there is no limit of time"
+        read: AttentionRows = self._ask(ids, asked, with_rows=True)
         return np.array(read.weights, np.float32)
 
     def scores(self, text: Text) -> dict[str, NDArray[np.float32]]:
@@ -305,9 +305,8 @@ class Model(ClosedByWith):
         no token counts."""
         ids = self._ids(text)
         check_maps(ids, (), (), self._file.model.shape)
-        with self._using(), self._attending(ids) as (source, session):
-            session.prefill(ids)
-            return by_layer([layer_scores(source, layer) for layer in range(len(source.layers))])
+        found: ScoresRead = self._ask(ids, ReadScores(), with_rows=True)
+        return dict(found.scores)
 
     def statistics(self, text: Text, what: Measure) -> NDArray[np.float32]:
         """Return a number for each token of the text in each layer's cache, float32 [layers, n]:
@@ -319,12 +318,7 @@ class Model(ClosedByWith):
             raise RequestError(f"what: expected {expected}, found {what!r}")
         ids = self._ids(text)
         check_maps(ids, (), (), self._file.model.shape)
-        with self._using(), self._attending(ids) as (source, session):
-            assert isinstance(session, Session)
-            session.prefill(ids)
-            asked = MeasureCache(what, 0, len(ids))
-            found = Measuring(asked, session, source).advance()
-        assert found is not None, "there is no limit of time"
+        found: CacheMeasured = self._ask(ids, MeasureCache(what), with_rows=True)
         return np.array(found.values, np.float32)
 
     def states(self, text: Text, layer: int, head: int) -> StatesRead:
@@ -333,12 +327,7 @@ class Model(ClosedByWith):
         one wrote. `StatesRead` of core/messages/inspecting/inside.py. RequestError for layers and
         models that attend."""
         ids = self._ids(text)
-        with self._using():
-            session = self._runner.session
-            session.prefill(ids)
-            asked = ReadStates(layer, head, max(len(ids), 1))
-            found = StateReading(asked, SessionTokens(session), self._runner.weights).advance()
-        assert found is not None, "there is no limit of time"
+        found: StatesRead = self._ask(ids, ReadStates(layer, head, len(ids)))
         return found
 
     def experts(self, text: Text) -> Routing:
@@ -346,10 +335,8 @@ class Model(ClosedByWith):
         layers, k], the highest score first, `.shares` float32 [n, layers, k], what each weighs;
         `.layers` are the layers that have experts. RequestError for models without."""
         ids = self._ids(text)
-        with self._using(), self._attending(ids) as (_, session):
-            assert isinstance(session, Session)
-            session.prefill(ids)
-            return Routing.of(read_routing(ReadRouting(), session))
+        found: RoutingRead = self._ask(ids, ReadRouting(), with_rows=True)
+        return Routing.of(found)
 
     def trace(
         self, text: Text, position: int = -1, layer: int = 0, head: int | None = None
@@ -361,14 +348,50 @@ class Model(ClosedByWith):
         ids = self._ids(text)
         place = place_of(position, len(ids))
         asked = FollowToken(place, layer, ANY_HEAD if head is None else head)
-        with self._using():
-            runner = self._traced_runner
-            runner.session.prefill(ids)
-            return traced(runner, asked)
+        found: TokenFollowed = self._ask(ids, asked)
+        return found.trace
+
+    def ask(self, text: Text, question: str, **parameters: Any) -> Any:
+        """Return the answer to a question about a text, by its name and parameters, which
+        docs/questions.md lists: `model.ask("Hello", "lens", position=0)`. RequestError where there
+        is no such question, or the model cannot answer it."""
+        found = named(question)
+        request = wire.request_of(found, parameters)
+        return found.present(self._ask(self._ids(text), request, with_rows=True))
+
+    def sites(self) -> tuple[Site, ...]:
+        """Return the places of the model that can be read, in the order in which it computes: each
+        with its name, its columns and what TransformerLens and Hugging Face call it."""
+        return sites_of(self._loaded.executor.program.plans[0])
+
+    def activations(
+        self, text: Text, sites: str | Sequence[str], first: int = 0, last: int | None = None
+    ) -> dict[str, NDArray[np.float32]]:
+        """Return what sites of the model make of the tokens `first`..`last`-1 of a text, float32
+        [tokens, columns] by the name that was given. RequestError for a site that there is not."""
+        names = (sites,) if isinstance(sites, str) else tuple(sites)
+        request = ReadActivations(names, first, last)
+        found: ActivationsRead = self._ask(self._ids(text), request, with_rows=True)
+        return dict(found.values)
+
+    def _ask(self, ids: Sequence[int], request: StepRequest, *, with_rows: bool = False) -> Any:
+        """Return the answer to a question of core/questions/table.py about a text. `with_rows`: it
+        takes the queries of all tokens."""
+        question = BY_REQUEST[type(request)]
+        attending = self._attending(ids) if with_rows else nullcontext(self._reading)
+        with self._using(), attending as reading:
+            reading.session.prefill(ids)
+            return answer_of(question.run(request, reading.replay(question)))
 
     @property
-    def _traced_runner(self) -> Runner | EncoderRunner:
+    def _loaded(self) -> AnyRunner:
+        """Return what runs the texts that are asked about."""
         return self._runner
+
+    @property
+    def _reading(self) -> Reading:
+        """Return how the model reads a text, and what is asked about it."""
+        return Reading.of(self._loaded)
 
     def highlight(self, text: Text, weights: ArrayLike) -> TokenText:
         """Return a text with a number for each of its tokens, [n], which a notebook shows as tints:
@@ -382,9 +405,8 @@ class Model(ClosedByWith):
         ids = self._ids(text)
         place = place_of(position, len(ids))
         with self._using():
-            session = self._runner.session
-            session.prefill(ids[: place + 1])
-            logits = np.stack([row for _, row in lens.lens(session, place)])
+            self._runner.session.prefill(ids[: place + 1])
+            logits = np.stack(answer_of(layer_logits(place, RunnerReplay(self._runner))))
         tokenizer = self._file.tokenizer
         after = text_of(tokenizer, ids[place])
         return Lens(logits, lambda token: text_of(tokenizer, token), self._plain_ids, after)
@@ -454,14 +476,14 @@ class Model(ClosedByWith):
             self._in_force = self._gains.copy(), self._switches.copy()
 
     @contextmanager
-    def _attending(self, ids: Sequence[int]) -> Iterator[tuple[AttentionSource, Prefills]]:
-        """Yield the attention of a text that is to be read, and what reads it: of the model as it
-        runs if it keeps enough, else of a copy that keeps all."""
+    def _attending(self, ids: Sequence[int]) -> Iterator[Reading]:
+        """Yield what reads a text whose attention is asked for: the model as it runs if it keeps
+        enough, else a copy that keeps all."""
         source, session = self._runner.attention, self._runner.session
         kept = [source.ring_rows, session.context, *(layer.key_rows for layer in source.layers)]
         if len(ids) <= min(kept):
             session.clear()
-            yield source, session
+            yield self._reading
             return
         options = replace(
             self._options,
@@ -473,7 +495,7 @@ class Model(ClosedByWith):
         runner = loader.start(self._file, options, None, lambda *_: None)
         try:
             runner.session.set_gains(self._all_gains)
-            yield runner.attention, runner.session
+            yield Reading.of(runner)
         finally:
             runner.close()
 

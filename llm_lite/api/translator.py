@@ -11,14 +11,15 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.api.given import Chosen, Text, chosen_of, gains_of
+from llm_lite.api.reading import Reading
 from llm_lite.api.without_answers import ModelWithoutAnswers
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation import translation
 from llm_lite.core.inspect.attention import AttentionSource, head_maps
-from llm_lite.core.inspect.text_maps import Prefills
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import AttentionPart, Measure
+from llm_lite.core.questions.runner_replay import EncoderReplay
 
 _NOT_CONTINUED = "the model turns a source into a target and continues no text: use `translate`"
 
@@ -142,12 +143,13 @@ class Translator(ModelWithoutAnswers):
         self._refuse()
 
     @contextmanager
-    def _attending(self, ids: Sequence[int]) -> Iterator[tuple[AttentionSource, Prefills]]:
+    def _attending(self, ids: Sequence[int]) -> Iterator[Reading]:
         """Yield the attention of the encoder, and what reads a source."""
         source = self._runner.attention_of("encoder")
         if source.note:
             raise RequestError(source.note)
-        yield source, _Sources(self._runner)
+        sources = _Sources(self._runner)
+        yield Reading(source, sources, lambda _: EncoderReplay(source, lambda _: self._refuse()))
 
     def _refuse(self) -> NoReturn:
         raise RequestError(f"{self.info.name}: {_NOT_CONTINUED}")

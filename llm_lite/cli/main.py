@@ -52,6 +52,8 @@ _COMMANDS = {
     "translate": "llm_lite.cli.commands.translate",
     "generate": "llm_lite.cli.commands.translate",
     "logits": "llm_lite.cli.commands.logits",
+    "ask": "llm_lite.cli.commands.ask",
+    "sites": "llm_lite.cli.commands.sites",
     "attention": "llm_lite.cli.commands.attention",
     "tokenize": "llm_lite.cli.commands.tokenize",
     "bench": "llm_lite.cli.commands.bench",
@@ -149,6 +151,7 @@ def _parser() -> Parser:
     for name, what in _TRANSLATING:
         _translating(commands.add_parser(name, parents=[engine], help=what))
     _instruments(commands)
+    _questions(commands)
     _tokenize(commands)
     _bench(commands, speculating)
     study = "measure five implementations of one matrix product against the limits of this machine"
@@ -460,6 +463,35 @@ def _instruments(commands: Subparsers) -> None:
     attention.add_argument("--heads", metavar="0,3-5", help="all by default")
 
 
+def _questions(commands: Subparsers) -> None:
+    parser = commands.add_parser(
+        "ask",
+        parents=[_engine_parent()],
+        help="ask something about a text: what layers compute, which experts are chosen, and more",
+    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("question", metavar="QUESTION", help="by its name: see docs/questions.md")
+    parser.add_argument(
+        "parameters", metavar="NAME=VALUE", nargs="*", help="parameters of the question"
+    )
+    _text_of(parser)
+    parser.add_argument("--out", type=Path, metavar="X.npz", help="write arrays; else JSON")
+    sites = commands.add_parser(
+        "sites",
+        parents=[_engine_parent()],
+        help="list the places of a model that can be read, with their shapes",
+    )
+    sites.add_argument("model", metavar="MODEL", help=MODEL)
+    sites.add_argument("--json", action="store_true")
+
+
+def _text_of(parser: Parser) -> None:
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--text", metavar="T")
+    given.add_argument("--text-file", type=Path, metavar="F")
+    given.add_argument("--tokens", metavar="1,2,3")
+
+
 def _instrument(commands: Subparsers, name: str, what: str, out: str) -> Parser:
     """Add a command that runs a model exactly over a text and writes an array."""
     # set_defaults below changes the parent's own actions, hence a parent of its own.
@@ -467,10 +499,7 @@ def _instrument(commands: Subparsers, name: str, what: str, out: str) -> Parser:
         name, parents=[_engine_parent()], help=f"{what}; activations and KV cache in float32"
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--text", metavar="T")
-    given.add_argument("--text-file", type=Path, metavar="F")
-    given.add_argument("--tokens", metavar="1,2,3")
+    _text_of(parser)
     parser.add_argument("--out", type=Path, required=True, metavar=out)
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(kv=("fp32", "fp32"), activations="a32")

@@ -6,6 +6,7 @@ A response is named by its id; its second choice by the id with .1 behind it, an
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from math import isfinite, isqrt
 from typing import Annotated, Any, Literal
 
@@ -17,17 +18,31 @@ from starlette.responses import Response
 from llm_lite.core.checked import CheckError
 from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import (
+    AttentionRows,
+    CacheMeasured,
     Direction,
     FollowToken,
+    Inspect,
+    LensResult,
+    LensRow,
     Measure,
+    MeasureCache,
     ReadAttentionRows,
     ReadRouting,
     ReadStates,
+    RoutingRead,
     StatesRead,
+    TokenFollowed,
     TokenTrace,
 )
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
-from llm_lite.core.serving import service as core
+from llm_lite.core.questions.lens import LENS
+from llm_lite.core.questions.routing import ROUTING
+from llm_lite.core.questions.rows import ROWS
+from llm_lite.core.questions.scores import SCORES, ReadScores, ScoresRead
+from llm_lite.core.questions.states import STATES
+from llm_lite.core.questions.statistics import STATISTICS
+from llm_lite.core.questions.trace import TRACE
 from llm_lite.core.serving.service import F32, AnswerTokens
 from llm_lite.server.call import Call
 from llm_lite.server.failures import json_response
@@ -36,10 +51,12 @@ from llm_lite.server.sending import LargeResponse
 
 NPZ = "application/x-npz"
 MOST_VALUES = 16 << 20  # of one answer, as arrays; as JSON, a fraction
-_MOST_IN_JSON = 2 << 20
+MOST_IN_JSON = 2 << 20
 _MOST_STATES = isqrt(MOST_VALUES)  # tokens whose reads of each other are told at once
 _DIGITS = 6  # of a probability in JSON
 _BY_TOKEN = ("kept", "written", "norms", "shares", "of_start")
+# Whose address is older than the table of questions, or has another form than its records.
+OWN_FORM = (LENS, ROWS, STATISTICS, ROUTING, STATES, SCORES, TRACE)
 Position = Annotated[int, Meta(ge=0, le=1 << 30)]
 
 
@@ -283,9 +300,9 @@ async def attention(call: Call) -> Response:
     if query.layer >= held.layers:
         raise CheckError("layer", f"expected 0 to {held.layers - 1}, found {query.layer}")
     first, last = _span(query, held)
-    as_arrays = _wants_arrays(call)
+    as_arrays = wants_arrays(call)
     size, most = len(heads) * (last - first) * len(held.tokens), MOST_VALUES
-    if size > (most if as_arrays else _MOST_IN_JSON):
+    if size > (most if as_arrays else MOST_IN_JSON):
         raise CheckError(
             "first", f"{size:,} values are too many at once: ask for fewer heads or positions"
         )
@@ -296,7 +313,7 @@ async def attention(call: Call) -> Response:
     def written() -> Response:
         known = {"response": held.response, "layer": query.layer, "heads": heads, "first": first}
         if as_arrays:
-            return _arrays({**known, "attention": made})
+            return npz_response({**known, "attention": made})
         return LargeResponse({**known, "attention": [_known(rows) for rows in made]})
 
     return await call.in_thread(lambda _: written())
@@ -308,7 +325,7 @@ async def rows(call: Call) -> Response:
     query: RowsQuery = call.query
     held = await call.in_thread(lambda _: service.answer_tokens(query.response))
     asked = _asked_rows(query, held)
-    made = await call.in_thread(lambda _: service.attention_rows(held.response, asked))
+    made: AttentionRows = await call.in_thread(lambda _: service.ask(held.response, asked))
     weights = np.array(made.weights, np.float32)
     found = Rows(
         response=held.response,
@@ -317,8 +334,8 @@ async def rows(call: Call) -> Response:
         weights=_rounded(weights),
         note=made.note,
     )
-    if _wants_arrays(call):
-        return _arrays({**asdict(found), "weights": weights})
+    if wants_arrays(call):
+        return npz_response({**asdict(found), "weights": weights})
     return json_response(found)
 
 
@@ -328,19 +345,20 @@ async def lens(call: Call) -> Response:
     query: LensQuery = call.query
     held = await call.in_thread(lambda _: service.answer_tokens(query.response))
     position = _position(query.position, held)
-    layers = await call.in_thread(
-        lambda left: service.lens(held.response, position, query.count, left), at_length=True
+    asked = Inspect(position, query.count)
+    made: LensResult = await call.in_thread(
+        lambda left: service.ask(held.response, asked, left), at_length=True
     )
-    if _wants_arrays(call):
-        return _arrays({"position": position, **_lens_arrays(layers)})
+    if wants_arrays(call):
+        return npz_response({"position": position, **_lens_arrays(made.rows)})
     rows = [
         LensLayer(
-            layer=layer.layer,
-            tokens=list(layer.tokens),
-            texts=list(layer.texts),
-            probabilities=[round(float(p), _DIGITS) for p in layer.probabilities],
+            layer=row.layer,
+            tokens=[one.token for one in row.tokens],
+            texts=[one.text for one in row.tokens],
+            probabilities=[round(float(one.probability), _DIGITS) for one in row.tokens],
         )
-        for layer in layers
+        for row in made.rows
     ]
     return json_response(LensLayers(held.response, position, rows))
 
@@ -348,13 +366,13 @@ async def lens(call: Call) -> Response:
 async def states(call: Call) -> Response:
     """Return what a head of a recurrent state holds of the last tokens."""
     query: StatesQuery = call.query
-    as_arrays = _wants_arrays(call)
-    if not as_arrays and query.positions**2 > _MOST_IN_JSON:
-        most = isqrt(_MOST_IN_JSON)
+    as_arrays = wants_arrays(call)
+    if not as_arrays and query.positions**2 > MOST_IN_JSON:
+        most = isqrt(MOST_IN_JSON)
         raise CheckError("positions", f"expected at most {most} in JSON, found {query.positions}")
     asked = ReadStates(query.layer, query.head, query.positions)
-    made = await call.in_thread(
-        lambda left: call.service.states(query.response, asked, left), at_length=True
+    made: StatesRead = await call.in_thread(
+        lambda left: call.service.ask(query.response, asked, left), at_length=True
     )
     write = _state_arrays if as_arrays else _states_in_json
     return await call.in_thread(lambda _: write(query.response, made))
@@ -363,15 +381,15 @@ async def states(call: Call) -> Response:
 async def experts(call: Call) -> Response:
     """Return which experts each token chose."""
     query: ExpertsQuery = call.query
-    as_arrays = _wants_arrays(call)
-    made = await call.in_thread(
-        lambda _: call.service.routing(query.response, ReadRouting(query.first))
+    as_arrays = wants_arrays(call)
+    made: RoutingRead = await call.in_thread(
+        lambda _: call.service.ask(query.response, ReadRouting(query.first))
     )
     routing = Routing.of(made)
     chosen, shares = routing.chosen, routing.shares
-    if not as_arrays and chosen.size > _MOST_IN_JSON:
+    if not as_arrays and chosen.size > MOST_IN_JSON:
         each = chosen.shape[1] * chosen.shape[2]
-        most = _MOST_IN_JSON // each
+        most = MOST_IN_JSON // each
         raise CheckError("first", f"expected the last {most} tokens at most in JSON, or npz")
     reply = Experts(
         response=query.response,
@@ -384,7 +402,7 @@ async def experts(call: Call) -> Response:
 
     def written() -> Response:
         if as_arrays:
-            return _arrays({**asdict(reply), "chosen": chosen, "shares": shares})
+            return npz_response({**asdict(reply), "chosen": chosen, "shares": shares})
         reply.chosen, reply.shares = chosen.tolist(), _rounded(shares)
         return json_response(reply)
 
@@ -399,25 +417,28 @@ async def trace(call: Call) -> Response:
     position = _position(query.position, held)
     head = ANY_HEAD if query.head is None else query.head
     asked = FollowToken(position, query.layer, head, query.first)
-    made = await call.in_thread(lambda _: service.trace(held.response, asked))
-    return await call.in_thread(lambda _: json_response(Trace(response=held.response, trace=made)))
+    made: TokenFollowed = await call.in_thread(lambda _: service.ask(held.response, asked))
+    found = Trace(response=held.response, trace=made.trace)
+    return await call.in_thread(lambda _: json_response(found))
 
 
 async def statistics(call: Call) -> Response:
     """Return a number for each position of each layer's cache."""
     query: StatisticsQuery = call.query
-    made = await call.in_thread(
-        lambda left: call.service.statistics(query.response, query.what, left), at_length=True
+    made: CacheMeasured = await call.in_thread(
+        lambda left: call.service.ask(query.response, MeasureCache(query.what), left),
+        at_length=True,
     )
-    if _wants_arrays(call):
-        return _arrays({"layers": np.array(made.layers, np.int32), "values": made.values})
+    values = np.array(made.values, np.float32)
+    if wants_arrays(call):
+        return npz_response({"layers": np.array(made.layers, np.int32), "values": values})
     return await call.in_thread(
         lambda _: json_response(
             Statistics(
                 response=query.response,
                 what=query.what,
                 layers=list(made.layers),
-                values=_known(made.values),
+                values=_known(values),
             )
         )
     )
@@ -426,15 +447,15 @@ async def statistics(call: Call) -> Response:
 async def scores(call: Call) -> Response:
     """Return what characterises each head by its map."""
     query: CacheQuery = call.query
-    made = await call.in_thread(
-        lambda left: call.service.scores(query.response, left), at_length=True
+    made: ScoresRead = await call.in_thread(
+        lambda left: call.service.ask(query.response, ReadScores(), left), at_length=True
     )
-    if _wants_arrays(call):
-        return _arrays(dict(made))
+    if wants_arrays(call):
+        return npz_response(dict(made.scores))
     return json_response(
         Scores(
             response=query.response,
-            scores={name: _known(values) for name, values in made.items()},
+            scores={name: _known(values) for name, values in made.scores.items()},
         )
     )
 
@@ -459,7 +480,7 @@ async def cache(call: Call) -> Response:
         pages_used=status.pages_used,
         pages_kept=status.pages_kept,
     )
-    if not _wants_arrays(call):
+    if not wants_arrays(call):
         return json_response(found)
     arrays = {
         "tokens": np.array(held.tokens, np.int32),
@@ -467,7 +488,7 @@ async def cache(call: Call) -> Response:
     }
     arrays["recurrent_layers"] = np.array(found.recurrent_layers, np.int32)
     sizes = {name: one for name, one in asdict(found).items() if isinstance(one, int)}
-    return _arrays({**arrays, **sizes})
+    return npz_response({**arrays, **sizes})
 
 
 def _asked_rows(query: RowsQuery, held: AnswerTokens) -> ReadAttentionRows:
@@ -514,12 +535,14 @@ def _span(query: AttentionQuery, held: AnswerTokens) -> tuple[int, int]:
     return first, last
 
 
-def _wants_arrays(call: Call) -> bool:
+def wants_arrays(call: Call) -> bool:
+    """Return whether a request asks for NPZ, by its query or its header."""
     asked = call.query.format
     return asked == "npz" or (asked is None and NPZ in call.request.headers.get("accept", ""))
 
 
-def _arrays(values: dict[str, Any]) -> Response:
+def npz_response(values: dict[str, Any]) -> Response:
+    """Return arrays by name as an uncompressed NPZ."""
     file = io.BytesIO()
     arrays: dict[str, Any] = {name: np.asarray(value) for name, value in values.items()}
     np.savez(file, **arrays)
@@ -561,7 +584,7 @@ def _state_arrays(response: str, made: StatesRead) -> Response:
     """Return arrays as `States` has them, half-lives as two: their layers, and [layers, heads]."""
     single = {name: np.array(getattr(made, name), np.float32) for name in _BY_TOKEN}
     layers, lives = zip(*made.half_lives, strict=True)
-    return _arrays(
+    return npz_response(
         {
             "response": response,
             "layer": made.layer,
@@ -574,10 +597,11 @@ def _state_arrays(response: str, made: StatesRead) -> Response:
     )
 
 
-def _lens_arrays(layers: list[core.LensLayer]) -> dict[str, Any]:
+def _lens_arrays(rows: Sequence[LensRow]) -> dict[str, Any]:
+    best = [row.tokens for row in rows]
     return {
-        "layers": np.array([layer.layer for layer in layers], np.int32),
-        "tokens": np.array([layer.tokens for layer in layers], np.int32),
-        "texts": np.array([layer.texts for layer in layers]),
-        "probabilities": np.array([layer.probabilities for layer in layers], np.float32),
+        "layers": np.array([row.layer for row in rows], np.int32),
+        "tokens": np.array([[one.token for one in row] for row in best], np.int32),
+        "texts": np.array([[one.text for one in row] for row in best]),
+        "probabilities": np.array([[one.probability for one in row] for row in best], np.float32),
     }

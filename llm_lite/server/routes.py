@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from llm_lite.core.assets import program_version
 from llm_lite.core.plain_text import one_line
+from llm_lite.core.questions.table import QUESTIONS
 from llm_lite.server import inspect, metrics
 from llm_lite.server.call import JSON, Call, Endpoint, Given, answer_request
 from llm_lite.server.document import Document, document
@@ -37,6 +38,7 @@ from llm_lite.server.openai.tokens import (
     tokenize,
 )
 from llm_lite.server.page import Page
+from llm_lite.server.questions import endpoint_of
 from llm_lite.server.security import Guard
 from llm_lite.server.shared import Shared
 
@@ -204,6 +206,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         query=inspect.CacheQuery,
         finds=_A_RESPONSE,
     ),
+    *(endpoint_of(one, _A_RESPONSE) for one in QUESTIONS if one not in inspect.OWN_FORM),
     Endpoint(
         "GET",
         "/inspect/cache",

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from llm_lite.core import checked
 from llm_lite.core.checked import CheckError
+from llm_lite.core.records import about as about
 
 Schema = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
@@ -23,11 +24,6 @@ NOT_HERE = "is not supported by this server"
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?")
 _TRUTH = {"true": True, "false": False}
-
-
-def about(description: str) -> Meta:
-    """Return a note that says in the document what a field is."""
-    return Meta(description=description)
 
 
 class Body(msgspec.Struct, kw_only=True):

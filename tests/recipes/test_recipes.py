@@ -8,6 +8,7 @@ from tests.recipes import (
     toy_feature,
     toy_op,
     toy_option,
+    toy_question,
     toy_setting,
     toy_task,
     toy_view,
@@ -19,6 +20,7 @@ OP, VIEW, COMMAND = "An op", "A view", "A subcommand"
 OPTION, SETTING = "A sampler option", "A boolean setting"
 FEATURE = "A feature with state and a thread"
 TASK = "A task of the engine"
+QUESTION = "A question"
 NAMED = {
     OP: places(OP, op=toy_op.OP),
     VIEW: places(VIEW, folder=toy_view.FOLDER, view=toy_view.VIEW),
@@ -27,6 +29,7 @@ NAMED = {
     SETTING: places(SETTING, setting=toy_setting.SETTING),
     FEATURE: places(FEATURE, feature=toy_feature.FEATURE),
     TASK: places(TASK, feature=toy_task.FEATURE, task=toy_task.TASK),
+    QUESTION: places(QUESTION, question=toy_question.QUESTION),
 }
 EDITS = {
     OP: toy_op.EDITS,
@@ -36,8 +39,9 @@ EDITS = {
     SETTING: toy_setting.EDITS,
     FEATURE: toy_feature.EDITS,
     TASK: toy_task.EDITS,
+    QUESTION: toy_question.EDITS,
 }
-MOST_PLACES = {OPTION: 3, SETTING: 2, VIEW: 5, FEATURE: 9, TASK: 4}
+MOST_PLACES = {OPTION: 3, SETTING: 2, VIEW: 5, FEATURE: 9, TASK: 4, QUESTION: 3}
 SOURCES = (
     "ops/toy.cpp",
     "ops/table.cpp",
@@ -95,6 +99,7 @@ WORKS = {
     SETTING: toy_setting.works,
     FEATURE: toy_feature.works,
     TASK: toy_task.works,
+    QUESTION: toy_question.works,
 }
 
 

@@ -27,6 +27,7 @@ from llm_lite.core.messages import (
     Alternative,
     AnswerRequest,
     AttentionRows,
+    CacheMeasured,
     ChatMessage,
     EngineOptions,
     ExecutorInfo,
@@ -34,7 +35,10 @@ from llm_lite.core.messages import (
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
-    Measure,
+    Inspect,
+    LensResult,
+    LensRow,
+    MeasureCache,
     Mode,
     ModelInfo,
     PromptToken,
@@ -45,24 +49,25 @@ from llm_lite.core.messages import (
     ServedRequest,
     ServingStatus,
     StatesRead,
+    StepRequest,
     StopReason,
     Thinking,
     TokenDecoded,
-    TokenTrace,
+    TokenFollowed,
     ToolSpec,
     ToolStyle,
 )
+from llm_lite.core.questions.scores import ReadScores, ScoresRead
 from llm_lite.core.records import replace
 from llm_lite.core.serving.service import (
     AnswerTokens,
-    CacheStatistics,
     Embeddings,
     Emit,
-    LensLayer,
 )
 from tests.children import PATIENCE
 from tests.desktop import lesson_fake
 from tests.desktop.fake_answers import read_routing, read_states
+from tests.scripted_answers import scripted
 from tests.server.scripted_model import HEADS, LAYERS, WIDTH, model_info
 from tests.server.scripted_modes import ScriptedModes
 from tests.server.scripted_words import BEGIN, END, Words, echo
@@ -268,7 +273,27 @@ class ScriptedService:
         weights = np.exp(scores)
         return (weights / weights.sum(axis=-1, keepdims=True)).astype(np.float32)
 
-    def attention_rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
+    def ask(
+        self,
+        response: str,
+        request: StepRequest,
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        answers: dict[type[StepRequest], Callable[[str, Any], Any]] = {
+            ReadAttentionRows: self._rows,
+            ReadStates: self._states,
+            ReadRouting: self._routing,
+            Inspect: self._lens,
+            FollowToken: self._trace,
+            MeasureCache: self._statistics,
+            ReadScores: self._scores,
+        }
+        if type(request) in answers:
+            return answers[type(request)](response, request)
+        self._kept_tokens(response)
+        return scripted(request)
+
+    def _rows(self, response: str, asked: ReadAttentionRows) -> AttentionRows:
         length = len(self._kept_tokens(response)[0])
         heads = asked.heads
         if asked.mode != "heads":
@@ -285,55 +310,46 @@ class ScriptedService:
         found = whole[asked.position] if asked.direction == "from" else whole[:, asked.position]
         return AttentionRows(asked.position, asked.direction, tuple(found.tolist()))
 
-    def states(
-        self, response: str, asked: ReadStates, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> StatesRead:
+    def _states(self, response: str, asked: ReadStates) -> StatesRead:
         if asked.layer not in (0, 2):
             raise RequestError(f"layer {asked.layer} has no recurrent state; expected one of 0, 2")
         found = read_states(asked, len(self._kept_tokens(response)[0]), (0, 2))
         (layer, lives), other = found.half_lives
         return replace(found, half_lives=((layer, (lives[0], math.inf)), other))
 
-    def routing(self, response: str, asked: ReadRouting) -> RoutingRead:
+    def _routing(self, response: str, asked: ReadRouting) -> RoutingRead:
         return read_routing(asked, len(self._kept_tokens(response)[0]), (1, 2))
 
-    def lens(
-        self,
-        response: str,
-        position: int,
-        count: int = 5,
-        is_unwanted: Callable[[], bool] = lambda: False,
-    ) -> list[LensLayer]:
+    def _lens(self, response: str, asked: Inspect) -> LensResult:
         tokens, _ = self._kept_tokens(response)
+        position, count = asked.position, asked.count
         if not 0 <= position < len(tokens):
             raise RequestError(f"position {position} is not in 0..{len(tokens) - 1}")
         likely = tuple(tokens[(position + 1 + n) % len(tokens)] for n in range(count))
-        chances = tuple(0.5 / 2**n for n in range(count))
-        texts = tuple(self.token_texts(likely))
-        return [LensLayer(layer, likely, texts, chances) for layer in range(LAYERS)]
+        chances = (0.5 / 2**n for n in range(count))
+        texts = self.token_texts(likely)
+        best = tuple(map(Alternative, likely, texts, chances))
+        return LensResult(position, tuple(LensRow(layer, best) for layer in range(LAYERS)))
 
-    def trace(self, response: str, asked: FollowToken) -> TokenTrace:
+    def _trace(self, response: str, asked: FollowToken) -> TokenFollowed:
         tokens, _ = self._kept_tokens(response)
         made = lesson_fake.trace(asked)
         places = tuple((place, tokens[place]) for place, _ in made.tokens)
         texts = tuple(self.token_texts([token for _, token in places]))
-        return replace(made, tokens=places, texts=texts)
+        return TokenFollowed(replace(made, tokens=places, texts=texts))
 
-    def statistics(
-        self, response: str, what: Measure, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> CacheStatistics:
+    def _statistics(self, response: str, asked: MeasureCache) -> CacheMeasured:
         tokens, _ = self._kept_tokens(response)
         values = np.outer(np.arange(1, LAYERS + 1), tokens).astype(np.float32)
-        if what == "received":
+        if asked.what == "received":
             values[0, 0] = np.nan
-        return CacheStatistics(tuple(range(LAYERS)), values)
+        rows = tuple(map(tuple, values.tolist()))
+        return CacheMeasured(asked.what, 0, 0, rows, tuple(range(LAYERS)))
 
-    def scores(
-        self, response: str, is_unwanted: Callable[[], bool] = lambda: False
-    ) -> dict[str, NDArray[np.float32]]:
+    def _scores(self, response: str, asked: ReadScores) -> ScoresRead:
         length = len(self._kept_tokens(response)[0])
         values = np.arange(LAYERS * HEADS, dtype=np.float32).reshape(LAYERS, HEADS) / length
-        return {name: values + number for number, name in enumerate(SCORES)}
+        return ScoresRead({name: values + number for number, name in enumerate(SCORES)})
 
     def _kept_tokens(self, response: str) -> tuple[list[int], int]:
         with self._lock:

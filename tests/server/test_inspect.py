@@ -11,11 +11,13 @@ from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import (
     FollowToken,
+    MeasureCache,
     ReadAttentionRows,
     ReadRouting,
     ReadStates,
     TokenTrace,
 )
+from llm_lite.core.questions.scores import ReadScores
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def test_attention_is_rows_of_probabilities(served, response):
 )
 def test_rows_are_those_of_a_token(served, response, query, asked):
     told = get(served, "rows", response=response, position=4, **query).json()
-    exact = served.service.attention_rows(response, asked)
+    exact = served.service.ask(response, asked)
     assert (told["position"], told["direction"], told["note"]) == (4, asked.direction, "")
     assert np.allclose(told["weights"], exact.weights, atol=1e-6)
     found = arrays(get(served, "rows", response=response, position=4, format="npz", **query))
@@ -87,7 +89,7 @@ def test_the_lens_tells_layer_by_layer(served, response):
 
 def test_states_are_of_the_last_tokens(served, response):
     told = get(served, "states", response=response, layer=2, head=1, positions=5).json()
-    exact = served.service.states(response, ReadStates(2, 1, 5))
+    exact = served.service.ask(response, ReadStates(2, 1, 5))
     length = len(get(served, "cache", response=response).json()["tokens"])
     assert (told["layer"], told["head"], told["first"]) == (2, 1, length - 5)
     for name in ("kept", "written", "norms", "of_start"):
@@ -109,7 +111,7 @@ def test_states_are_of_the_last_tokens(served, response):
 
 def test_experts_are_of_tokens(served, response):
     told = get(served, "experts", response=response, first=2).json()
-    exact = Routing.of(served.service.routing(response, ReadRouting(2)))
+    exact = Routing.of(served.service.ask(response, ReadRouting(2)))
     assert (told["first"], told["layers"], told["experts"]) == (2, [1, 2], 5)
     assert np.array_equal(told["chosen"], exact.chosen)
     assert np.allclose(told["shares"], exact.shares)
@@ -122,7 +124,7 @@ def test_experts_are_of_tokens(served, response):
 def test_a_trace_is_of_one_token(served, response):
     made = get(served, "trace", response=response, position=3, layer=2, head=1)
     assert made.json()["response"] == response
-    exact = served.service.trace(response, FollowToken(3, 2, 1))
+    exact = served.service.ask(response, FollowToken(3, 2, 1)).trace
     assert convert(made.json()["trace"], TokenTrace) == exact
     last = len(get(served, "cache", response=response).json()["tokens"]) - 1
     found = get(served, "trace", response=response, first=2).json()["trace"]
@@ -131,21 +133,21 @@ def test_a_trace_is_of_one_token(served, response):
 
 def test_statistics_are_numbers_by_position(served, response):
     told = get(served, "statistics", response=response, what="key-norm").json()
-    exact = served.service.statistics(response, "key-norm")
+    exact = served.service.ask(response, MeasureCache("key-norm"))
     assert told["layers"] == list(exact.layers) and told["what"] == "key-norm"
     assert np.allclose(told["values"], exact.values)
     told = get(served, "statistics", response=response, what="received").json()
     assert told["values"][0][0] is None and told["values"][1][1] is not None
     query = {"response": response, "what": "received", "format": "npz"}
     found = arrays(get(served, "statistics", **query))
-    exact = served.service.statistics(response, "received")
+    exact = served.service.ask(response, MeasureCache("received"))
     assert np.array_equal(found["values"], exact.values, equal_nan=True)
     assert found["layers"].tolist() == list(exact.layers)
 
 
 def test_scores_are_of_heads(served, response):
     told = get(served, "scores", response=response).json()["scores"]
-    exact = served.service.scores(response)
+    exact = served.service.ask(response, ReadScores()).scores
     found = arrays(get(served, "scores", response=response, format="npz"))
     assert list(told) == list(SCORES) == list(found)
     for name, values in exact.items():

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from llm_lite.core.messages.answers import PromptToken
 from llm_lite.core.messages.kinds import Command, Event, StepRequest
+from llm_lite.core.records import about
 
 Measure = Literal["key-norm", "value-norm", "received"]
 
 
 class MeasureCache(StepRequest, frozen=True):
-    """Ask for a CacheMeasured of the positions `first`..`last`-1; served between two tokens."""
+    """Ask for a CacheMeasured of the positions `first`..`last`-1, or up to the end; served between
+    two tokens."""
 
-    what: Measure
-    first: int
-    last: int
+    what: Annotated[Measure, about("The norm of keys or values, or the attention received.")]
+    first: Annotated[int, about("The first position.")] = 0
+    last: Annotated[int | None, about("The position behind the last; without it, the end.")] = None
 
 
 class SaveCache(Command, frozen=True):
@@ -65,4 +67,5 @@ class CacheMeasured(Event, frozen=True):
     what: Measure
     first: int
     version: int
-    values: tuple[tuple[float, ...], ...]  # [layers][positions]
+    values: tuple[tuple[float, ...], ...]  # [layers][positions]; nan where nothing is known
+    layers: tuple[int, ...] = ()  # their numbers; () where an older server does not tell them

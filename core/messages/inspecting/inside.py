@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from llm_lite.core.messages.answers import Alternative, Gains
 from llm_lite.core.messages.kinds import Event, StepRequest
+from llm_lite.core.records import about
 
 Direction = Literal["from", "to"]
 AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]
@@ -35,7 +36,8 @@ class SetGains(StepRequest, frozen=True):
 class Inspect(StepRequest, frozen=True):
     """Ask for a LensResult at a position of the cache; served between two tokens of an answer."""
 
-    position: int
+    position: Annotated[int, about("Of the token; what follows it is predicted.")]
+    count: Annotated[int, about("Tokens of each layer.")] = 5
 
 
 class CompareGains(StepRequest, frozen=True):
@@ -51,13 +53,18 @@ class ReadAttentionRows(StepRequest, frozen=True):
     Served between two tokens of an answer; a later request takes the place of one that still waits.
     """
 
-    position: int
-    direction: Direction
-    mode: AttentionRowsMode
-    heads: tuple[tuple[int, int], ...] = ()
-    layer: int = 0
-    without_first: bool = False  # of a rollout
-    part: AttentionPart = "decoder"
+    position: Annotated[int, about("Of the token.")]
+    direction: Annotated[Direction, about("What it attends to (from), or what attends to it (to).")]
+    mode: Annotated[
+        AttentionRowsMode,
+        about("The mean over heads, over all of a layer (layer-mean), or the rollout."),
+    ]
+    heads: Annotated[tuple[tuple[int, int], ...], about("Of heads: pairs of layer and head.")] = ()
+    layer: Annotated[int, about("Of layer-mean.")] = 0
+    without_first: Annotated[
+        bool, about("Of a rollout: leave out the first token in every layer.")
+    ] = False
+    part: Annotated[AttentionPart, about("Of an encoder-decoder.")] = "decoder"
 
 
 class ReadStates(StepRequest, frozen=True):
@@ -65,16 +72,16 @@ class ReadStates(StepRequest, frozen=True):
     tokens of the cache. Served between two tokens of an answer; a later request takes
     the place of one that still waits."""
 
-    layer: int
-    head: int
-    positions: int = 256
+    layer: Annotated[int, about("One that has a recurrent state.")]
+    head: Annotated[int, about("Of its state.")]
+    positions: Annotated[int, about("How many of the last tokens.")] = 256
 
 
 class ReadRouting(StepRequest, frozen=True):
     """Ask for RoutingRead: the experts that the tokens from position `first` on chose. Served
     between two tokens of an answer; a later request takes the place of one that still waits."""
 
-    first: int = 0
+    first: Annotated[int, about("The first position whose choices are told.")] = 0
 
 
 class ExportMaps(StepRequest, frozen=True):
@@ -88,7 +95,7 @@ class ExportMaps(StepRequest, frozen=True):
 
 class LensRow(Struct, frozen=True):
     layer: int
-    tokens: tuple[Alternative, ...]  # five, the likeliest first
+    tokens: tuple[Alternative, ...]  # the likeliest first
 
 
 class LensResult(Event, frozen=True):

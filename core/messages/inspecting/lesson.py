@@ -7,11 +7,12 @@ tokens of one sentence, and one sum for the rest of the cache.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from llm_lite.core.messages.kinds import Event, StepRequest
+from llm_lite.core.records import about
 
 ANY_HEAD = -1  # the lesson chooses
 MOST_VALUES = 128  # of a vector; a head is rarely wider
@@ -41,11 +42,14 @@ class FollowToken(StepRequest, frozen=True):
     Served between two tokens of an answer.
     """
 
-    position: int
-    layer: int
-    head: int
-    first: int = 0
-    beside: str = ""
+    position: Annotated[int, about("Of the token.")]
+    layer: Annotated[int, about("The layer that is opened.")]
+    head: Annotated[
+        int,
+        about("The head of it that is opened; -1: the one that attends most elsewhere."),
+    ]
+    first: Annotated[int, about("The first position whose scores are told.")] = 0
+    beside: Annotated[str, about("Of an encoder: a text whose vector is compared.")] = ""
 
 
 class VectorPart(Struct, frozen=True):
@@ -250,4 +254,6 @@ class TokenTrace(Struct, frozen=True):
 
 
 class TokenFollowed(Event, frozen=True):
+    """The answer to FollowToken: all numbers of a token on its way through the model."""
+
     trace: TokenTrace

@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from llm_lite.core.engine import step_requests
 from llm_lite.core.engine import tokenizing_thread as tokenizing
 from llm_lite.core.errors import DeviceLostError, RequestError
 from llm_lite.core.handles import CANCELLED, CLOSING, Handle, Report
@@ -27,7 +26,6 @@ from llm_lite.core.messages import (
     Event,
     ExecutorChanged,
     ExportMaps,
-    FollowToken,
     ForgetLearnedDrafts,
     GainsEffect,
     Generate,
@@ -41,16 +39,12 @@ from llm_lite.core.messages import (
     Logged,
     MakeTitle,
     MapsExported,
-    MeasureCache,
     MeasureDivergence,
     MeasureModes,
     ModelLoaded,
     OpenCache,
     ProfileStep,
     Read,
-    ReadAttentionRows,
-    ReadRouting,
-    ReadStates,
     ReadTarget,
     Reconfigure,
     ResumeKept,
@@ -67,6 +61,8 @@ from llm_lite.core.messages import (
     TokenizeText,
     Translate,
 )
+from llm_lite.core.questions import effect
+from llm_lite.core.questions.table import QUESTIONS
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import exact
 
@@ -95,9 +91,7 @@ def all_commands(model, folder):
         StartServing(),
         StopServing(),
         TokenizeText("Hello there"),
-        *(SetGains(NONE), CompareGains(), Inspect(2), FollowToken(2, 0, 0)),
-        *(ReadAttentionRows(2, "from", "layer-mean"), ReadStates(0, 0), ReadRouting()),
-        MeasureCache("key-norm", 0, 2),
+        *(SetGains(NONE), Inspect(2), *(one.example for one in QUESTIONS)),
         *(ExportMaps(str(folder / "maps.npz"), ((0, 0),)), CountTokens(("Hello",))),
         *(EncodeText("Hello"), CompareTexts(("Hello", "there"))),
         CompareRuns(HELLO, (exact(), exact()), GREEDY),
@@ -308,15 +302,15 @@ def test_a_second_answer_waits_and_its_handle_ends(client, tiny_llama, hook):
 
 def losing(monkeypatch, times):
     """The device is lost so many times as gains are compared."""
-    divergence, calls = step_requests.lens.divergence, []
+    after, calls = effect.logits_after, []
 
-    def lose(session, should_stop):
-        calls.append(session)
+    def lose(position, replay, gains):
+        calls.append(replay)
         if len(calls) <= times:
             raise DeviceLostError("the device was lost")
-        return divergence(session, should_stop)
+        return after(position, replay, gains)
 
-    monkeypatch.setattr(step_requests.lens, "divergence", lose)
+    monkeypatch.setattr(effect, "logits_after", lose)
     return calls
 
 
@@ -329,7 +323,7 @@ def test_a_lost_device_gives_the_request_to_the_executor_that_takes_over(
     effect, lens = client.send(CompareGains()), client.send(Inspect(2))
     assert effect.result(PATIENCE).kl == pytest.approx(0, abs=1e-6)
     assert client.until(ExecutorChanged).executor.backend == "cpu"
-    assert isinstance(lens.result(PATIENCE), LensResult) and len(calls) == 2
+    assert isinstance(lens.result(PATIENCE), LensResult) and len(calls) == 3
     check_ended(client, effect)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from llm_lite.core.messages import ChatMessage, ReadStates, SamplingOptions, StatesRead
+from llm_lite.core.questions.states import _Reading
 from tests.core.engine_client import PATIENCE
 from tests.runners import exact
 
@@ -20,14 +21,12 @@ def test_states_of_an_answer(client, recurrent_folder):
 
 def test_an_answer_does_not_wait_for_them(client, recurrent_folder, monkeypatch):
     """Asked for while it is written, they are read once it is."""
-    from llm_lite.core.inspect.state_reads import StateReading
-
     steps, order = [], []
     client.load(recurrent_folder, exact("cpu"))
     client.ask((ChatMessage("user", "Hello " * 40),), SAMPLING)
-    run = StateReading._run_part
+    run = _Reading.run_part
     monkeypatch.setattr(
-        StateReading, "_run_part", lambda self, *part: (order.append("read"), run(self, *part))
+        _Reading, "run_part", lambda self, *part: (order.append("read"), run(self, *part))
     )
     runner = client.engine._host.runner
     decode = runner.session.decode

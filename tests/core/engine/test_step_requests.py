@@ -6,7 +6,6 @@ import threading
 import pytest
 
 from llm_lite.core.errors import DeviceLostError, RequestError
-from llm_lite.core.inspect import lens
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
     ChatMessage,
@@ -24,6 +23,7 @@ from llm_lite.core.messages import (
     TokenDecoded,
     TokenFollowed,
 )
+from llm_lite.core.questions import lens as lens_question
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client, Hook
@@ -156,7 +156,7 @@ def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
 def test_a_defect_ends_its_request_and_not_the_answer(monkeypatch, tiny_llama):
     client, handles = Client(), []
     at_step(monkeypatch, 4, lambda: handles.append(client.send(Inspect(2))))
-    monkeypatch.setattr(lens, "lens", lambda *_: 1 / 0)
+    monkeypatch.setattr(lens_question, "layer_logits", lambda *_: 1 / 0)
     client.load(tiny_llama)
     assert client.ask()[0].stop_reason == "length"
     with pytest.raises(RequestError, match="an internal error"):

@@ -11,13 +11,13 @@ from llm_lite.core.generation.session import Session
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.steps import generate_items
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading.client_room import ClientRoom, with_room
 from llm_lite.core.messages import SamplingOptions
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.records import replace
+from tests.asking import lens
 from tests.families import family_of
 from tests.family_checks import NAMES, TOLERANCE, reference, write_case
 from tests.make_gguf import write_tiny_llama

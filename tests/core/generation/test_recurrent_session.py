@@ -5,13 +5,13 @@ import pytest
 
 from llm_lite.core.errors import CancelledError, RequestError, UnsupportedError
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.inspect.attention_rows import AttentionRowsReader
-from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
 from llm_lite.core.kv_cache.states import APART, RecurrentStates
 from llm_lite.core.loading.draft_models import check_drafts_for
 from llm_lite.core.messages import ChatMessage, ReadAttentionRows, SamplingOptions
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.questions.attention_reader import AttentionRowsReader
+from tests.asking import lens
 from tests.runners import BACKENDS, exact, running
 
 CONTEXT, CLOSE = 1024, 2e-4
@@ -346,12 +346,12 @@ def test_a_stop_ends_a_replay_and_loses_nothing(each_recurrent_folder, fresh):
             return asked[0] > layers + 2
 
         with pytest.raises(CancelledError):
-            lens(session, 880, stop)
+            session.step([40], 880, 1, stop)
         assert asked[0] == layers + 3 and session.committed == committed
         assert states.longest(880) == chunk, "the part that had run"
         with pytest.raises(CancelledError):
             session.run_beside([40], 870, stop)
         assert session.tokens() == tuple(text) and states.holds(len(text))
         assert np.abs(session.decode(45) - fresh([*text, 45])).max() < CLOSE
-        assert len(lens(session, 880, lambda: False)) == layers
+        assert len(lens(session, 880)) == layers
         assert np.abs(session.decode(46) - fresh([*text, 45, 46])).max() < CLOSE

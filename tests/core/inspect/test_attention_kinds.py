@@ -7,12 +7,11 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.vulkan.executor import VulkanExecutor
-from llm_lite.core.inspect import attention_rows
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_export import snapshot, write
-from llm_lite.core.inspect.attention_rows import AttentionRowsReader, mean_map
 from llm_lite.core.messages import ReadAttentionRows
-from tests.core.inspect.test_attention_rows import rollout_of
+from llm_lite.core.questions import attention_reader
+from llm_lite.core.questions.attention_reader import AttentionRowsReader, mean_map
 from tests.core.inspect.tiny_stack import (
     COLUMNS,
     DECODER,
@@ -23,6 +22,7 @@ from tests.core.inspect.tiny_stack import (
     SOURCE,
     TinyStack,
 )
+from tests.core.questions.test_attention_reader import rollout_of
 from tests.fixtures.seq2seq import marian, t5
 from tests.runners import BACKENDS, exact, running
 from tests.seq2seq_checks import stored, write_case
@@ -123,7 +123,7 @@ def test_rows_and_columns(stack, kinds, layer):
 
 def test_a_column_that_is_too_much_at_once_is_told(stack, monkeypatch):
     one = stack(ENCODER)
-    monkeypatch.setattr(attention_rows, "COLUMN_PAIRS", 4 * 13)
+    monkeypatch.setattr(attention_reader, "COLUMN_PAIRS", 4 * 13)
     column, message = ask(AttentionRowsReader(one.source), 6, "to", heads=((1, 2),))
     assert message == "of the tokens, 0 to 3 are told"
     np.testing.assert_allclose(column[:4], one.maps(1)[2, :4, 6], atol=2e-6)

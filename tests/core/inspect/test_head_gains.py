@@ -7,10 +7,10 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.inspect import lens
 from llm_lite.core.loading import loader
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.quant.tensor import TensorData
+from tests.asking import effect, lens, logits_at
 from tests.make_gguf import write_tiny_llama
 from tests.runners import BACKENDS, exact, running
 
@@ -164,14 +164,14 @@ def test_looking_inside_leaves_no_trace(start, backend, kv):
     session.set_gains(gains_of(gains))
     last = session.decode(9)
     before, committed = state_of(runner), session.committed
-    behind = lens.lens(session, len(PROMPT))
+    behind = lens(session, len(PROMPT))
     assert [layer for layer, _ in behind] == [0, 1]
     tolerance = {"atol": 1e-4, "rtol": 0}
     np.testing.assert_allclose(behind[-1][1], last, **tolerance)
     assert np.abs(behind[0][1] - behind[1][1]).max() > 0.1
-    np.testing.assert_allclose(lens.logits_after(session, len(PROMPT)), last, **tolerance)
-    lens.lens(session, 3)
-    assert lens.divergence(session) > 1e-6
+    np.testing.assert_allclose(logits_at(session, len(PROMPT)), last, **tolerance)
+    lens(session, 3)
+    assert effect(session) > 1e-6
     after = state_of(runner)
     for name, values in before.items():
         np.testing.assert_array_equal(after[name], values)
@@ -193,7 +193,7 @@ def test_the_lens_by_hand(start):
     """The prompt up to there, from the start, stopped behind the layer."""
     session = start("numpy").session
     session.prefill(PROMPT)
-    layer, found = lens.lens(session, 5)[0]
+    layer, found = lens(session, 5)[0]
     assert layer == 0
     runner = start("numpy")
     other, step = runner.executor, runner.session.step(PROMPT[:6], 0)
@@ -211,12 +211,12 @@ def test_the_lens_by_hand(start):
 def test_no_effect_where_gains_are_1(start):
     session = start("numpy").session
     session.prefill(PROMPT)
-    assert lens.divergence(session) == 0
+    assert effect(session) == 0
     ablated = gains_of(np.zeros((LAYERS, HEADS)))
     session.set_gains(ablated)
-    p = softmax(lens.logits_after(session, len(PROMPT) - 1, gains_of(np.ones((2, 4)))))
-    q = softmax(lens.logits_after(session, len(PROMPT) - 1))
-    assert lens.divergence(session) == pytest.approx(float((p * np.log(p / q)).sum()))
+    p = softmax(logits_at(session, len(PROMPT) - 1, gains_of(np.ones((2, 4)))))
+    q = softmax(logits_at(session, len(PROMPT) - 1))
+    assert effect(session) == pytest.approx(float((p * np.log(p / q)).sum()))
 
 
 def softmax(logits):
@@ -229,7 +229,7 @@ def test_a_position_that_is_not_there(start, position):
     session = start("numpy").session
     session.prefill(PROMPT)
     with pytest.raises(RequestError, match=f"position {position} is not in the cache"):
-        lens.lens(session, position)
+        lens(session, position)
 
 
 @pytest.mark.parametrize("count", [3, 5, 128, 129, 300, 49152])

@@ -10,7 +10,6 @@ from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.vulkan.executor import VulkanExecutor
 from llm_lite.core.generation.session import Session
 from llm_lite.core.inspect.attention import AttentionSource, head_maps
-from llm_lite.core.inspect.attention_rows import mean_map
 from llm_lite.core.inspect.lesson.collecting import trace_token
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.messages.inspecting.lesson import FollowToken
@@ -20,6 +19,7 @@ from llm_lite.core.models.registry import architecture_of
 from llm_lite.core.plan.builder import Bucket
 from llm_lite.core.plan.step import chat_pages
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.questions.attention_reader import mean_map
 from tests.make_gguf import write_tiny_llama
 
 TOKENS, CONTEXT = 20, 32

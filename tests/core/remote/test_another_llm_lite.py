@@ -13,8 +13,6 @@ import pytest
 from msgspec import ValidationError, to_builtins
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.state_reads import StateReading
-from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.messages import (
     CacheMeasured,
     CacheRewritten,
@@ -50,6 +48,7 @@ from llm_lite.core.remote.inspection import RemoteInspection, routing_of, states
 from llm_lite.core.tools.calls import read_calls
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
+from tests.asking import asked
 from tests.children import PATIENCE
 from tests.core.engine_client import Client as LocalClient
 from tests.core.remote.test_answers import events_in, events_of, finished, said
@@ -135,23 +134,23 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
     lens = result_of(engine, Inspect(4), LensResult)
     assert [row.layer for row in lens.rows] == [0, 1, 2, 3] and len(lens.rows[0].tokens) == 5
     measured = result_of(engine, MeasureCache("received", 0, 4), CacheMeasured)
-    numbers = served.service.statistics(held.response, "received").values[:, :4]
+    numbers = np.array(served.service.ask(held.response, MeasureCache("received")).values)[:, :4]
     assert np.allclose(measured.values, numbers, equal_nan=True) and np.isnan(numbers[0, 0])
     states = result_of(engine, ReadStates(2, 1, 6), StatesRead)
-    assert states == served.service.states(held.response, ReadStates(2, 1, 6))
+    assert states == served.service.ask(held.response, ReadStates(2, 1, 6))
     with pytest.raises(RequestError, match="no recurrent state"):
         engine.submit(ReadStates(1, 0)).result(PATIENCE)
     engine.poll()
     routing = result_of(engine, ReadRouting(3), RoutingRead)
-    assert routing == served.service.routing(held.response, ReadRouting(3))
+    assert routing == served.service.ask(held.response, ReadRouting(3))
     layer = engine.info.cache.layers[2]
     assert (len(engine.info.cache.layers), layer.layer, layer.rows) == (4, 2, engine.info.context)
     asked_token = FollowToken(6, 1, 2)
     trace = result_of(engine, asked_token, TokenFollowed).trace
-    assert trace == served.service.trace(held.response, asked_token)
+    assert trace == served.service.ask(held.response, asked_token).trace
     rollout = ReadAttentionRows(5, "from", "rollout")
     flow = engine.inspection.rows(held, rollout, Exchange())
-    exact = served.service.attention_rows(held.response, rollout)
+    exact = served.service.ask(held.response, rollout)
     assert np.allclose(flow.weights, exact.weights, atol=1e-6)
     engine.close()
 
@@ -294,9 +293,8 @@ def test_recurrent_states_of_a_model_elsewhere(recurrent_folder: Path) -> None:
         found = result_of(engine, ReadStates(4, 1, 15), StatesRead)
         with running(recurrent_folder, exact("numpy")) as alone:
             alone.session.prefill(held.tokens)
-            tokens = SessionTokens(alone.session)
-            known = StateReading(ReadStates(4, 1, 15), tokens, alone.weights).advance()
-        assert known is not None and found.first == known.first == len(held.tokens) - 15
+            known = asked(ReadStates(4, 1, 15), alone)
+        assert found.first == known.first == len(held.tokens) - 15
         for name in ("kept", "written", "norms", "shares", "of_start"):
             assert np.abs(np.subtract(getattr(found, name), getattr(known, name))).max() < 1e-3
         assert len(result_of(engine, Inspect(9), LensResult).rows) == 5

@@ -5,17 +5,17 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.errors import CancelledError, GoneError, RequestError
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.inspect.attention_rows import AttentionRowsReader
-from llm_lite.core.inspect.cache_statistics import Measuring
-from llm_lite.core.inspect.lens import lens
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
-from llm_lite.core.messages import FollowToken, Measure, MeasureCache, ReadAttentionRows
+from llm_lite.core.messages import FollowToken, Inspect, Measure, MeasureCache, ReadAttentionRows
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
-from llm_lite.core.serving import answers
+from llm_lite.core.questions import scores as scoring
+from llm_lite.core.questions.attention_reader import AttentionRowsReader
+from llm_lite.core.questions.scores import ReadScores
+from llm_lite.core.questions.tracing import traced
+from tests.asking import asked, lens
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
@@ -57,12 +57,12 @@ def test_maps_and_lens_are_those_of_the_text(client, device, served_model, backe
     assert found.shape == (2, n - 120, n)
     assert np.allclose(found, maps[[0, 3], 120:], atol=1e-5)
     assert np.allclose(found.sum(axis=2), 1, atol=1e-5)
-    rows = service.lens("r1", n - 1, 3)
+    rows = service.ask("r1", Inspect(n - 1, 3)).rows
     assert [row.layer for row in rows] == [0, 1]
     for row, (_, logits) in zip(rows, layers, strict=True):
-        assert list(row.tokens) == [t for t, _ in likeliest(logits, 3)]
-        alone = [service.token_texts([token])[0] or "\ufffd" for token in row.tokens]
-        assert row.texts == tuple(alone)
+        assert [one.token for one in row.tokens] == [t for t, _ in likeliest(logits, 3)]
+        alone = [service.token_texts([one.token])[0] or "\ufffd" for one in row.tokens]
+        assert [one.text for one in row.tokens] == alone
     again = Asked(service, tokens=(*PROMPT, 7)).tokens()
     assert again == Asked(service, tokens=(*PROMPT, 7)).tokens(), "nothing was written"
 
@@ -76,14 +76,13 @@ def test_statistics_and_scores_are_those_of_the_chat_with_the_same_text(
     service = serve(client)
     Asked(service, tokens=PROMPT, response="r").finished()
     tokens = service.answer_tokens("r").tokens
-    scores = service.scores("r")
+    scores = service.ask("r", ReadScores()).scores
     with running(served_model, exact(query_budget=EVERY_QUERY, whole_caches=True)) as runner:
         runner.session.prefill(tokens)
         source = runner.attention
         for what in get_args(Measure):
-            asked = MeasureCache(what, 0, len(tokens))
-            expected = Measuring(asked, runner.session, source).advance()
-            found = service.statistics("r", what)
+            expected = asked(MeasureCache(what), runner)
+            found = service.ask("r", MeasureCache(what))
             assert found.layers == (0, 1)
             assert np.allclose(found.values, expected.values, atol=1e-4)
         for layer in (0, 1):
@@ -103,15 +102,15 @@ def test_a_trace_is_that_of_the_chat_with_the_same_text(client, device, served_m
         runner.session.prefill(tokens)
         for position, layer, head in ((200, 0, 3), (len(tokens) - 1, 1, ANY_HEAD), (0, 1, 0)):
             asked = FollowToken(position, layer, head)
-            expected, found = traced(runner, asked), service.trace("r", asked)
+            expected, found = traced(runner, asked), service.ask("r", asked).trace
             same = (expected.head, expected.tokens, expected.texts)
             assert (found.head, found.tokens, found.texts) == same
             for one, other in zip(numbers(found), numbers(expected), strict=True):
                 assert np.allclose(one, other, atol=1e-3, equal_nan=True)
     with pytest.raises(RequestError, match="position 4000 is not in the cache"):
-        service.trace("r", FollowToken(4000, 0, 0))
+        service.ask("r", FollowToken(4000, 0, 0))
     with pytest.raises(RequestError, match="layer 2: the model has 2 layers"):
-        service.trace("r", FollowToken(0, 2, 0))
+        service.ask("r", FollowToken(0, 2, 0))
 
 
 def numbers(trace):
@@ -128,20 +127,20 @@ def test_statistics_of_a_response_that_is_cut_short(client, served_model):
     client.load(served_model, exact())
     service = serve(client)
     Asked(service, tokens=PROMPT, response="r").finished()
-    for ask in (service.scores, lambda name, left: service.statistics(name, "received", left)):
+    for request in (ReadScores(), MeasureCache("received")):
         with pytest.raises(CancelledError):
-            ask("r", lambda: True)
+            service.ask("r", request, lambda: True)
         with pytest.raises(GoneError, match="no answer of the name other"):
-            ask("other", lambda: False)
+            service.ask("other", request, lambda: False)
 
 
 def test_scores_of_a_text_that_is_long_are_refused(client, served_model, monkeypatch):
-    monkeypatch.setattr(answers, "MOST_WEIGHTS", 1000)
+    monkeypatch.setattr(scoring, "MOST_WEIGHTS", 1000)
     client.load(served_model, exact())
     service = serve(client)
     Asked(service, tokens=PROMPT, response="r").finished()
     with pytest.raises(RequestError, match="weights, at most 1,000 are scored at once"):
-        service.scores("r")
+        service.ask("r", ReadScores())
 
 
 ROWS = (
@@ -163,7 +162,7 @@ def test_rows_are_those_of_the_chat_with_the_same_text(client, device, served_mo
         runner.session.prefill(tokens)
         reader = AttentionRowsReader(runner.attention)
         for asked in ROWS:
-            found, expected = service.attention_rows("r", asked), reader.read(asked)
+            found, expected = service.ask("r", asked), reader.read(asked)
             assert found.note == expected.note == ""
             assert np.allclose(found.weights, expected.weights, atol=1e-5)
 
@@ -176,11 +175,11 @@ def test_rows_are_those_of_the_chat_with_the_same_text(client, device, served_mo
         (lambda s: s.attention("r", 0, (), 0, 1), "heads 0 to 3"),
         (lambda s: s.attention("r", 0, (0,), 5, 5), "positions 5 to 4"),
         (lambda s: s.attention("r", 0, (0,), 0, 999), "positions 0 to 998"),
-        (lambda s: s.attention_rows("r", row(0, layer=9)), "layer 9: the model has 2 layers"),
-        (lambda s: s.attention_rows("r", row(99, layer=0)), "position 99 is not in the cache"),
-        (lambda s: s.attention_rows("other", row(0)), "no answer of the name other"),
-        (lambda s: s.lens("r", -1), "positions -1"),
-        (lambda s: s.lens("r", 0, 0), "count"),
+        (lambda s: s.ask("r", row(0, layer=9)), "layer 9: the model has 2 layers"),
+        (lambda s: s.ask("r", row(99, layer=0)), "position 99 is not in the cache"),
+        (lambda s: s.ask("other", row(0)), "no answer of the name other"),
+        (lambda s: s.ask("r", Inspect(-1)), "position -1 is not in the cache"),
+        (lambda s: s.ask("r", Inspect(0, 0)), "count"),
         (lambda s: s.answer_tokens("other"), "no answer of the name other"),
     ],
 )
@@ -217,4 +216,4 @@ def test_without_queries_there_are_no_maps(client, served_model):
     with pytest.raises(RequestError, match="no queries are kept"):
         service.attention("r", 0, (0,), 0, 1)
     with pytest.raises(RequestError, match="no queries are kept"):
-        service.attention_rows("r", row(0))
+        service.ask("r", row(0))

@@ -182,7 +182,7 @@ DOORS = {
     "detokenize": lambda service: service.detokenize([5]),
     "prompt_tokens": lambda service: service.prompt_tokens([ChatMessage("user", "a")]),
     "answer_tokens": lambda service: service.answer_tokens("r"),
-    "trace": lambda service: service.trace("r", FollowToken(0, 0, 0)),
+    "trace": lambda service: service.ask("r", FollowToken(0, 0, 0)).trace,
     "model": lambda service: service.model,
     "executor": lambda service: service.executor,
     "check": lambda service: service.check(),

@@ -5,8 +5,8 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.expert_choices import Routing
-from llm_lite.core.inspect.expert_routing import read_routing
 from llm_lite.core.messages import ReadRouting
+from tests.asking import asked as asked_of
 from tests.core.serving.clients import Asked, serve
 from tests.families import VOCABULARY, family_of
 from tests.family_checks import write_case
@@ -42,13 +42,13 @@ def test_each_answer_has_its_own_switches(client, device, mixture, backend):
     for (prompt, gains), said in zip(asked, found, strict=True):
         one = Asked(service, tokens=prompt, gains=gains)
         assert one.tokens() == said
-        told.append(Routing.of(service.routing(one.response, ReadRouting())))
+        told.append(Routing.of(service.ask(one.response, ReadRouting())))
     with running(mixture, exact("numpy")) as runner:
         session, ones = runner.session, runner.session.gains
         for (prompt, gains), said, routing in zip(asked, found, told, strict=True):
             session.set_gains(gains or ones, throughout=True)
             session.prefill((*prompt, *said[:-1]))
-            expected = Routing.of(read_routing(ReadRouting(), session))
+            expected = Routing.of(asked_of(ReadRouting(), runner))
             assert routing.layers == expected.layers == (0, 1)
             np.testing.assert_array_equal(routing.chosen, expected.chosen)
             assert np.abs(routing.shares - expected.shares).max() < 1e-4
@@ -61,14 +61,14 @@ def test_what_there_is_not_is_named(client, mixture, served_model):
     service = serve(client)
     answer = Asked(service, tokens=PROMPTS[0])
     answer.finished()
-    late = Routing.of(service.routing(answer.response, ReadRouting(4)))
+    late = Routing.of(service.ask(answer.response, ReadRouting(4)))
     assert late.first == 4
-    with pytest.raises(RequestError, match="positions 99 to"):
-        service.routing(answer.response, ReadRouting(99))
+    with pytest.raises(RequestError, match="position 99 is not in the cache"):
+        service.ask(answer.response, ReadRouting(99))
     with pytest.raises(RequestError, match="2 layers of 6 heads each, and 2 of 18 numbers for 9"):
         Asked(service, tokens=PROMPTS[0], gains=((1.0,) * 6,) * 2)
     client.load(served_model, exact("cpu"))
     answer = Asked(service := serve(client), tokens=(5, 6, 7))
     answer.finished()
     with pytest.raises(RequestError, match="the model has no experts"):
-        service.routing(answer.response, ReadRouting())
+        service.ask(answer.response, ReadRouting())

@@ -5,7 +5,7 @@ import pytest
 
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
-from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages import Inspect, SamplingOptions
 from tests.core.serving.clients import Asked, serve
 from tests.families import family_of
 from tests.family_checks import RECURRENT, RECURRENT_MIXTURES, write_case
@@ -46,6 +46,6 @@ def test_a_family_is_served(client, folder):
             head_maps(runner.attention, layer, heads, maps)
             found = service.attention("r3", layer, heads, 0, len(told.tokens))
             assert np.allclose(found, maps, atol=1e-4), layer
-    assert len(service.lens("r3", 5)) == told.layers
+    assert len(service.ask("r3", Inspect(5)).rows) == told.layers
     vectors = service.embed([TOKENS, TOKENS[3:]]).vectors
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)

@@ -5,9 +5,10 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.inspect.lens import lens
+from llm_lite.core.messages import Inspect
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.serving.pages import first_name
+from tests.asking import lens
 from tests.core.serving.clients import GREEDY, Asked, serve
 from tests.runners import BACKENDS, exact, running
 
@@ -71,12 +72,12 @@ def test_the_lens_of_an_answer_sees_its_gains(client, device, served_model, back
         Asked(service, tokens=OTHER, gains=gains, response="looked at").finished()
         Asked(service, tokens=OTHER, gains=GAINS[3]).finished()  # which takes the slot
         held = service.answer_tokens("looked at").tokens
-        rows = service.lens("looked at", len(held) - 1, 3)
+        rows = service.ask("looked at", Inspect(len(held) - 1, 3)).rows
         with running(served_model, exact()) as runner:
             runner.session.set_gains(gains or ONES)
             runner.session.prefill(held)
             for row, (_, logits) in zip(rows, lens(runner.session, len(held) - 1), strict=True):
-                assert list(row.tokens) == [token for token, _ in likeliest(logits, 3)]
+                assert [one.token for one in row.tokens] == [t for t, _ in likeliest(logits, 3)]
 
 
 def test_drafts_of_an_answer_with_gains_change_nothing(client, served_model):

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import CancelledError, GoneError, OutOfMemoryError, RequestError
-from llm_lite.core.inspect.lens import lens
-from llm_lite.core.inspect.state_reads import StateReading
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
-from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.loading.client_room import room_for
 from llm_lite.core.messages import (
     ChatMessage,
     FollowToken,
+    Inspect,
+    MeasureCache,
     ReadAttentionRows,
     ReadStates,
     SamplingOptions,
@@ -22,9 +21,11 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plan.plan import Kind
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.questions.scores import ReadScores
 from llm_lite.core.records import replace
-from llm_lite.core.serving import response_tokens
+from llm_lite.core.serving import response_replay
 from llm_lite.core.serving.places import PlaceTurns
+from tests.asking import asked, lens
 from tests.core.serving.clients import Asked, serve
 from tests.runners import BACKENDS, exact, running
 
@@ -101,18 +102,18 @@ def test_what_a_response_still_shows(client, recurrent_folder):
     Asked(service, tokens=SYSTEM, response="one", sampling=SEVERAL).tokens()
     maps = service.attention("one", 3, (0, 1), 5, 9)
     assert np.allclose(maps.sum(axis=2), 1, atol=1e-4)
-    row = service.attention_rows("one", ReadAttentionRows(9, "from", "layer-mean", layer=3))
+    row = service.ask("one", ReadAttentionRows(9, "from", "layer-mean", layer=3))
     assert sum(row.weights) == pytest.approx(1, abs=1e-4)
-    scores = service.scores("one")["entropy"]
+    scores = service.ask("one", ReadScores()).scores["entropy"]
     assert np.isnan(scores[[0, 1, 2, 4]]).all() and np.isfinite(scores[3]).all()
-    assert service.statistics("one", "received").layers == (3,)
+    assert service.ask("one", MeasureCache("received")).layers == (3,)
     for look, sentence in (
         (lambda: service.attention("one", 0, (0,), 0, 9), "layer 0 has a recurrent state"),
-        (lambda: service.trace("one", FollowToken(5, 3, 0, 0)), "only tokens of the chat"),
-        (lambda: service.states("one", ReadStates(3, 0)), "layer 3 has no recurrent state"),
-        (lambda: service.lens("one", 900), "positions 900 to 900 are not in the cache"),
+        (lambda: service.ask("one", FollowToken(5, 3, 0, 0)), "only tokens of the chat"),
+        (lambda: service.ask("one", ReadStates(3, 0)), "layer 3 has no recurrent state"),
+        (lambda: service.ask("one", Inspect(900)), "position 900 is not in the cache"),
         (
-            lambda: service.attention_rows("one", ReadAttentionRows(9, "from", "rollout")),
+            lambda: service.ask("one", ReadAttentionRows(9, "from", "rollout")),
             "not all layers of this model attend",
         ),
     ):
@@ -147,15 +148,16 @@ def test_the_lens_of_a_response_is_that_of_the_text_alone(client, answered, recu
     states, before = batch.pool.states, caches_of(batch.executor)
     available = states.available
     for position in (len(tokens) - 1, 2 * PAGE + 5, 2 * PAGE, PAGE - 1, 0):
-        found = answered.lens("one", position, 3)
+        found = answered.ask("one", Inspect(position, 3))
         with running(recurrent_folder, exact("numpy")) as other:
             other.session.prefill(tokens[: position + 1])
             known = lens(other.session, position)
-        for one, (layer, logits) in zip(found, known, strict=True):
+        for one, (layer, logits) in zip(found.rows, known, strict=True):
             assert one.layer == layer
             likely = np.exp(logits - logits.max())
-            exactly = (likely / likely.sum())[list(one.tokens)]
-            assert np.abs(np.array(one.probabilities) - exactly).max() < 5e-4
+            exactly = (likely / likely.sum())[[best.token for best in one.tokens]]
+            told = np.array([best.probability for best in one.tokens])
+            assert np.abs(told - exactly).max() < 5e-4
         assert states.available == available, "slots are given back"
     assert caches_of(batch.executor) == before
     turn = (*tokens, *ENDS[0])
@@ -169,9 +171,8 @@ def test_states_of_a_response_are_those_of_the_text_alone(client, answered, recu
     with running(recurrent_folder, exact("numpy")) as other:
         other.session.prefill(tokens)
         for layer, head, positions in ((0, 0, 20), (4, 1, 200), (1, 1, 1000)):
-            asked = ReadStates(layer, head, positions)
-            reading = StateReading(asked, SessionTokens(other.session), other.weights)
-            known, found = reading.advance(), answered.states("one", asked)
+            request = ReadStates(layer, head, positions)
+            known, found = asked(request, other), answered.ask("one", request)
             assert found.first == known.first
             for name in ("kept", "written", "norms", "shares", "of_start"):
                 difference = np.subtract(getattr(found, name), getattr(known, name))
@@ -181,8 +182,8 @@ def test_states_of_a_response_are_those_of_the_text_alone(client, answered, recu
 
 def test_answers_go_on_while_tokens_run_again(client, answered, recurrent_folder):
     asked = [Asked(answered, tokens=SYSTEM + end, sampling=SEVERAL) for end in ENDS]
-    found = answered.states("one", ReadStates(0, 0, 250))
-    again = answered.states("one", ReadStates(0, 0, 250))
+    found = answered.ask("one", ReadStates(0, 0, 250))
+    again = answered.ask("one", ReadStates(0, 0, 250))
     with answers_alone(recurrent_folder) as alone:
         for one, end in zip(asked, ENDS, strict=True):
             alone(SYSTEM + end, one.tokens())
@@ -194,23 +195,25 @@ def test_what_runs_again_is_bounded_and_takes_a_slot(client, recurrent_folder, m
     service = serve(client, parallel=2)
     Asked(service, tokens=SYSTEM, response="one", sampling=SEVERAL).tokens()
     states, position = batch_of(client).pool.states, 2 * PAGE + 10
-    expected = service.lens("one", position)
-    monkeypatch.setattr(response_tokens, "MOST_AGAIN", 20)
-    assert service.lens("one", position) == expected, "from the state behind its page"
+    expected = service.ask("one", Inspect(position))
+    monkeypatch.setattr(response_replay, "MOST_AGAIN", 20)
+    assert service.ask("one", Inspect(position)) == expected, "from the state behind its page"
     for page in list(states._pages):
         states.drop(page)
     sentence = f"267 tokens would run again.*before token {position}, .* behind 0: at most 20 run"
     with pytest.raises(RequestError, match=sentence):
-        service.lens("one", position)
-    monkeypatch.setattr(response_tokens, "MOST_AGAIN", 300)
-    found = service.lens("one", position)
-    assert [one.tokens for one in found] == [one.tokens for one in expected]
+        service.ask("one", Inspect(position))
+    monkeypatch.setattr(response_replay, "MOST_AGAIN", 300)
+    found = service.ask("one", Inspect(position))
+    assert [[t.token for t in one.tokens] for one in found.rows] == [
+        [t.token for t in one.tokens] for one in expected.rows
+    ]
     taken = [states.allocate() for _ in range(states.available)]
     with pytest.raises(RequestError, match="answers use all slots of recurrent states"):
-        service.lens("one", position)
+        service.ask("one", Inspect(position))
     for slot in taken:
         states.release(slot)
-    assert service.lens("one", position) == found
+    assert service.ask("one", Inspect(position)) == found
 
 
 def test_a_run_ends_once_nobody_wants_it_or_the_response_is_gone(client, recurrent_folder):
@@ -220,16 +223,16 @@ def test_a_run_ends_once_nobody_wants_it_or_the_response_is_gone(client, recurre
     states = batch_of(client).pool.states
     available = states.available
     with pytest.raises(CancelledError):
-        service.states("one", ReadStates(0, 0, 250), lambda: True)
+        service.ask("one", ReadStates(0, 0, 250), lambda: True)
     with pytest.raises(CancelledError):
-        service.lens("one", 2 * PAGE - 1, 5, lambda: True)
+        service.ask("one", Inspect(2 * PAGE - 1, 5), lambda: True)
 
     def forget():
         client.engine._clients._serving._responses.clear()
         return False
 
     with pytest.raises(GoneError):
-        service.states("one", ReadStates(0, 0, 250), forget)
+        service.ask("one", ReadStates(0, 0, 250), forget)
     assert states.available == available
 
 

@@ -7,8 +7,16 @@ from llm_lite.core.errors import OutOfMemoryError, RequestError
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.loading.client_room import room_for, row_bytes
-from llm_lite.core.messages import FollowToken, ReadAttentionRows, SamplingOptions, StartServing
+from llm_lite.core.messages import (
+    FollowToken,
+    Inspect,
+    MeasureCache,
+    ReadAttentionRows,
+    SamplingOptions,
+    StartServing,
+)
 from llm_lite.core.plan.step import PAGE, window_pages
+from llm_lite.core.questions.scores import ReadScores
 from tests.core.serving.clients import Asked, serve
 from tests.families import family_of
 from tests.family_checks import write_case
@@ -71,25 +79,26 @@ def test_what_a_window_no_longer_has_is_said(client, folder):
         head_maps(runner.attention, sliding, (0, 1), maps)
         assert np.allclose(rows[:, first:], maps[:, first:], atol=1e-4)
     for look in (
-        lambda position: service.lens("first", position),
-        lambda position: service.trace("first", FollowToken(position, 0, 0, 0)),
+        lambda position: service.ask("first", Inspect(position)),
+        lambda position: service.ask("first", FollowToken(position, 0, 0, 0)).trace,
     ):
         look(first)
         with pytest.raises(RequestError, match=f"expected a position from {first} on"):
             look(first - 1)
     asked = ReadAttentionRows(first - 1, "from", "layer-mean", layer=sliding)
     with pytest.raises(RequestError, match=f"expected a position from {first} on"):
-        service.attention_rows("first", asked)
+        service.ask("first", asked)
     with pytest.raises(RequestError, match="begins with the first token"):
-        service.attention_rows("first", ReadAttentionRows(len(tokens) - 1, "from", "rollout"))
+        service.ask("first", ReadAttentionRows(len(tokens) - 1, "from", "rollout"))
     asked = ReadAttentionRows(first, "from", "layer-mean", layer=sliding)
-    assert sum(service.attention_rows("first", asked).weights) == pytest.approx(1, abs=1e-5)
+    assert sum(service.ask("first", asked).weights) == pytest.approx(1, abs=1e-5)
     for what in ("key-norm", "value-norm", "received"):
-        layers, values = (found := service.statistics("first", what)).layers, found.values
+        layers = (found := service.ask("first", MeasureCache(what))).layers
+        values = np.array(found.values)
         assert np.isnan(values[layers.index(sliding), : first - WINDOW]).all()
         assert np.isfinite(values[layers.index(sliding), first:-1]).all()
         assert np.isfinite(values[layers.index(other)]).all()
-    assert np.isfinite(service.scores("first")["entropy"]).all()
+    assert np.isfinite(service.ask("first", ReadScores()).scores["entropy"]).all()
 
 
 def test_texts_become_vectors_beside_long_answers(client, folder):

@@ -8,11 +8,11 @@ import pytest
 from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
-from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.inspect.lesson.collecting import part
 from llm_lite.core.messages import ModelLoaded
 from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
+from llm_lite.core.questions.tracing import traced
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.lesson.formulas import _pooling

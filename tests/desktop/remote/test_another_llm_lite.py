@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from llm_lite.core.messages import ExportMaps, FollowToken
+from llm_lite.core.messages import ExportMaps, FollowToken, MeasureCache
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.cache.model import ColorCache
@@ -114,7 +114,7 @@ def test_the_lens_and_the_cache(window: Headless) -> None:
     window.program.do(ColorCache("key-norm", False))
     driver.wait("the norms", lambda s: s.cache.measured is not None)
     held = window.program.remote.engine.held
-    norms = window.served.service.statistics(held.response, "key-norm").values
+    norms = window.served.service.ask(held.response, MeasureCache("key-norm")).values
     assert np.allclose(window.state.cache.measured.values, norms)
     driver.frames(3)
     window.program.do(NewChat())
@@ -146,7 +146,7 @@ def test_the_lesson_follows_a_token_there(window: Headless) -> None:
     assert not window.state.lesson.problem
     held, trace = window.program.remote.engine.held, window.state.lesson.trace
     asked = FollowToken(trace.position, trace.layer, trace.head, trace.tokens[0][0])
-    truth = window.served.service.trace(held.response, asked)
+    truth = window.served.service.ask(held.response, asked).trace
     assert trace == replace(truth, texts=trace.texts)
     for step in range(len(window.state.lesson.steps)):
         window.program.do(GoToStep(step))

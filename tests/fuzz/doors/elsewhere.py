@@ -19,10 +19,12 @@ from llm_lite.core.messages import (
     Event,
     Generate,
     GenerationFinished,
+    Inspect,
     ReadAttentionRows,
     TokenDecoded,
 )
 from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.questions.activations import ReadActivations
 from llm_lite.core.remote.address import read_address
 from llm_lite.core.remote.answer import RemoteAnswer
 from llm_lite.core.remote.client import Client, Exchange
@@ -80,7 +82,7 @@ class Scripted(Client):
         super().__init__(read_address("http://host:1"), ApiKey())
 
     def fetch(self, method: str, path: str, *more: Any, **options: Any) -> bytes:
-        if path.startswith("/glass/attention"):
+        if path.startswith(("/glass/attention", "/inspect/activations")):
             return _array(self.rng)
         return self._changed(self._told(path))
 
@@ -167,18 +169,20 @@ def _look_inside(client: Scripted) -> None:
     inspection = RemoteInspection(client)
     held = inspection.held("response", Exchange())
     held.as_prompt(ASKED, 1)
-    inspection.lens(held, 1, Exchange())
+    inspection.ask(held, Inspect(1), Exchange())
     rows = inspection.rows(
         held, ReadAttentionRows(1, "from", "heads", ((0, 0), (1, 1))), Exchange()
     )
     assert np.isfinite(rows.weights).all()
+    found = inspection.ask(held, ReadActivations(("attention",)), Exchange())
+    assert found.first >= 0 and all(values.size for values in found.values.values())
 
 
 def _array(rng: random.Random) -> bytes:
     file = io.BytesIO()
     shape = rng.choice(((1, 1, 4), (1, 1, 4), (1, 1, 4), (2, 3), (1 << 20,)))
     values = np.full(shape, rng.choice((0.5, 0.5, np.nan, 1e30)), rng.choice(("<f4", "<f4", "<f8")))
-    rng.choice((np.savez, np.savez, np.savez_compressed))(file, attention=values)
+    rng.choice((np.savez, np.savez, np.savez_compressed))(file, first=np.array(0), attention=values)
     raw = file.getvalue()
     return mutate_bytes(raw, rng) if rng.random() < 0.6 else raw
 

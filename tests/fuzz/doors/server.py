@@ -82,6 +82,7 @@ QUERIES: tuple[tuple[str, dict[str, str]], ...] = (
     ("/inspect/rows", {"response": "held", "position": "2", "heads": "1.0,0.2"}),
     ("/inspect/lens", {"response": "held", "position": "2", "count": "3", "format": "npz"}),
     ("/inspect/cache", {"response": "held"}),
+    ("/inspect/activations", {"response": "held", "sites": "a,b", "first": "1", "format": "npz"}),
     ("/v1/models/scripted", {}),
     ("/metrics", {}),
 )

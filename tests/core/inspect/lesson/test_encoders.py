@@ -5,9 +5,9 @@ import contextlib
 import numpy as np
 import pytest
 
-from llm_lite.core.engine.lesson_requests import traced
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD, MOST_TOKENS, DenseShape, FollowToken
+from llm_lite.core.questions.tracing import traced
 from tests.encoder_checks import started, stored, write_case
 from tests.encoder_families import family_of
 from tests.fixtures.seq2seq import bart, marian, t5

@@ -3,9 +3,10 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.inspect.cache_statistics import Measuring
 from llm_lite.core.messages import CacheMeasured, MeasureCache
+from llm_lite.core.questions.question import advance
 from llm_lite.core.records import replace
+from tests.asking import asked, parts_of
 from tests.core.engine_client import PATIENCE, Client
 from tests.make_huggingface import write_tiny_gemma3n
 from tests.runners import BACKENDS, exact, running
@@ -18,7 +19,7 @@ def test_norms_and_what_is_received(tiny_llama, device, backend, kind):
         runner.session.prefill(list(range(40)))
         source = runner.attention
         for what in ("key-norm", "value-norm"):
-            found = Measuring(MeasureCache(what, 5, 30), runner.session, source).advance()
+            found = asked(MeasureCache(what, 5, 30), runner)
             assert (found.what, found.first) == (what, 5)
             assert found.version == runner.session.committed.version
             if what == "key-norm":
@@ -27,7 +28,7 @@ def test_norms_and_what_is_received(tiny_llama, device, backend, kind):
                     for i in range(2)
                 ]
                 np.testing.assert_allclose(found.values, expected, rtol=1e-5)
-        found = Measuring(MeasureCache("received", 0, 40), runner.session, source).advance()
+        found = asked(MeasureCache("received", 0, 40), runner)
         maps = np.zeros((4, 40, 40), np.float32)
         for layer in range(2):
             head_maps(source, layer, range(4), maps)
@@ -38,30 +39,30 @@ def test_norms_and_what_is_received(tiny_llama, device, backend, kind):
 def test_values_have_the_norms_of_what_was_stored(tiny_llama):
     with running(tiny_llama) as runner:
         runner.session.prefill([5, 6, 7])
-        found = Measuring(MeasureCache("value-norm", 0, 3), runner.session, runner.attention)
+        found = asked(MeasureCache("value-norm", 0, 3), runner)
         layers = runner.session.cache.layers
         rows = [runner.executor.host_state(layer.values.name)[:3] for layer in layers]
         expected = [np.linalg.norm(r.view(np.float32), axis=1) for r in rows]
-        np.testing.assert_allclose(found.advance().values, expected, rtol=1e-6)
+        np.testing.assert_allclose(found.values, expected, rtol=1e-6)
 
 
 def test_it_is_done_in_slices_and_stops_when_the_cache_is_rewritten(tiny_llama):
     with running(tiny_llama) as runner:
         session = runner.session
         session.prefill(list(range(20)))
-        work = Measuring(MeasureCache("received", 0, 20), session, runner.attention)
-        assert work.advance(0.0) is None, "a block of a layer at least"
+        work = parts_of(MeasureCache("received", 0, 20), runner)
+        assert advance(work, 0.0) is None, "a block of a layer at least"
         session.decode(9)
         steps = 0
-        while (found := work.advance(0.0)) is None:
+        while (found := advance(work, 0.0)) is None:
             steps += 1
         assert steps > 1
         assert len(found.values[0]) == 20
-        work = Measuring(MeasureCache("key-norm", 0, 20), session, runner.attention)
-        assert work.advance(0.0) is None
+        work = parts_of(MeasureCache("key-norm", 0, 20), runner)
+        assert advance(work, 0.0) is None
         session.prefill([1, 2, 3])
         with pytest.raises(RequestError, match="rewritten"):
-            work.advance()
+            advance(work, PATIENCE)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (-1, 2), (0, 4), (2, 1)])
@@ -70,14 +71,14 @@ def test_positions_that_are_not_there(tiny_llama, first, last):
         runner.session.prefill([5, 6, 7])
         request = MeasureCache("key-norm", first, last)
         with pytest.raises(RequestError, match="not in the cache, which holds 3"):
-            Measuring(request, runner.session, runner.attention)
+            asked(request, runner)
 
 
 def test_without_queries_nothing_is_received(tiny_llama):
     with running(tiny_llama, exact(query_budget=0)) as runner:
         runner.session.prefill([5, 6, 7])
         with pytest.raises(RequestError, match="their memory budget is 0"):
-            Measuring(MeasureCache("received", 0, 3), runner.session, runner.attention)
+            asked(MeasureCache("received", 0, 3), runner)
 
 
 def test_the_engine_answers_each_once(tiny_llama):
@@ -110,7 +111,7 @@ def test_a_ring_tells_of_the_positions_it_has(tmp_path):
         for one in (runner, whole):
             one.session.prefill(tokens)
         source, request = runner.attention, MeasureCache("received", 0, 200)
-        found = Measuring(request, runner.session, source).advance()
+        found = asked(request, runner)
         cache = runner.session.cache
         assert [cache.oldest(layer) for layer in cache.layers] == [72, 72, 0, 72]
         for row, layer in enumerate(cache.layers):

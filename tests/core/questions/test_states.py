@@ -7,9 +7,12 @@ import llm_lite
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec import reference
 from llm_lite.core.exec.reference import DeltaInputs
-from llm_lite.core.inspect.state_reads import StateReading, half_lives, head_reads, state_layers
-from llm_lite.core.inspect.tokens_again import SessionTokens
 from llm_lite.core.messages import ReadStates
+from llm_lite.core.plan.recurrent_layers import state_layers
+from llm_lite.core.questions.question import advance
+from llm_lite.core.questions.states import half_lives, head_reads
+from tests.asking import asked, parts_of
+from tests.children import PATIENCE
 from tests.core.generation.test_recurrent_session import words
 from tests.runners import BACKENDS, exact, running
 
@@ -73,9 +76,7 @@ def test_a_reading_is_of_what_the_model_computes(recurrent_folder, device, backe
         before = {name: session.cache.states.read(length)[name].copy() for name in ("delta.0",)}
         layers = state_layers(runner.executor.program.plans[0])
         for layer, head, positions in ((0, 0, 64), (max(layers), 2, 500), (1, 1, 1)):
-            found = StateReading(
-                ReadStates(layer, head, positions), SessionTokens(session), runner.weights
-            ).advance()
+            found = asked(ReadStates(layer, head, positions), runner)
             count = min(positions, length)
             assert found.first == length - count
             assert len(found.shares) == len(found.kept) == len(found.norms) == count
@@ -94,8 +95,7 @@ def test_the_parts_add_up_to_the_layers_output(recurrent_folder):
         session.prefill(text[:90])
         session.prefill(text)
         layer, head = 1, 1
-        reading = StateReading(ReadStates(layer, head, 50), SessionTokens(session), runner.weights)
-        found = reading.advance()
+        found = asked(ReadStates(layer, head, 50), runner)
         plan = runner.executor.program.plan_for(len(text), 1)
         op, inputs, y = made_alone(session, plan, text, layer)
         width = int(op.params["value_dim"])
@@ -125,10 +125,10 @@ def test_a_reading_goes_on_between_steps(recurrent_folder):
     with running(recurrent_folder, exact("cpu")) as runner:
         session = runner.session
         session.prefill(text)
-        asked = ReadStates(0, 0, 300)
-        alone = StateReading(asked, SessionTokens(session), runner.weights).advance()
-        reading, slices = StateReading(asked, SessionTokens(session), runner.weights), 0
-        while (found := reading.advance(0)) is None:
+        request = ReadStates(0, 0, 300)
+        alone = asked(request, runner)
+        reading, slices = parts_of(request, runner), 0
+        while (found := advance(reading, 0)) is None:
             session.decode(40 + slices)
             slices += 1
         assert slices >= 5
@@ -140,30 +140,30 @@ def test_a_text_that_is_gone_ends_the_reading(recurrent_folder):
     text = words(np.random.default_rng(4), 200)
     with running(recurrent_folder, exact("cpu")) as runner:
         runner.session.prefill(text)
-        reading = StateReading(ReadStates(0, 0, 300), SessionTokens(runner.session), runner.weights)
-        assert reading.advance(0) is None
+        reading = parts_of(ReadStates(0, 0, 300), runner)
+        assert advance(reading, 0) is None
         runner.session.clear()
         runner.session.prefill(text)
-        with pytest.raises(RequestError, match="rewritten while its states were read"):
-            reading.advance()
+        with pytest.raises(RequestError, match="rewritten while it was read"):
+            advance(reading, PATIENCE)
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("wanted", "sentence"),
     [
         (ReadStates(3, 0), "layer 3 has no recurrent state; expected one of 0, 1, 2"),
         (ReadStates(0, 99), "layer 0 has states of heads 0 to"),
         (ReadStates(0, 0, 0), "positions: expected 1 or more, found 0"),
     ],
 )
-def test_what_is_not_there(recurrent_folder, asked, sentence):
+def test_what_is_not_there(recurrent_folder, wanted, sentence):
     with running(recurrent_folder, exact("cpu")) as runner:
         runner.session.prefill([40, 41])
         with pytest.raises(RequestError, match=sentence):
-            StateReading(asked, SessionTokens(runner.session), runner.weights)
+            asked(wanted, runner)
         runner.session.clear()
         with pytest.raises(RequestError, match="the cache is empty"):
-            StateReading(ReadStates(0, 0), SessionTokens(runner.session), runner.weights)
+            asked(ReadStates(0, 0), runner)
 
 
 def test_convolutions_have_no_heads_to_read(convolution_folder):
@@ -172,7 +172,7 @@ def test_convolutions_have_no_heads_to_read(convolution_folder):
         assert runner.model_info.recurrent_layers == (0, 1, 3)
         assert runner.model_info.delta_layers == ()
         with pytest.raises(RequestError, match="states of this model are of convolutions only"):
-            StateReading(ReadStates(0, 0), runner.session, runner.weights)
+            asked(ReadStates(0, 0), runner)
 
 
 def test_other_gains(recurrent_folder):
@@ -181,7 +181,7 @@ def test_other_gains(recurrent_folder):
         session.prefill([40, 41])
         session.set_gains(tuple((0.5,) * len(row) for row in session.gains))
         with pytest.raises(RequestError, match="other weights or gains"):
-            StateReading(ReadStates(0, 0), SessionTokens(session), runner.weights)
+            asked(ReadStates(0, 0), runner)
 
 
 def test_in_python(recurrent_folder):

@@ -1,5 +1,5 @@
-"""Reads which experts of a mixture each token chose in each layer, and what they weighed, as the
-steps of the chat or of a response kept it."""
+"""The experts of a mixture that each token chose in each layer, and what they weighed, as the steps
+of the sequence kept it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.inspected import InspectedSession
-from llm_lite.core.kv_cache.contents import values_of
+from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import ReadRouting, RoutingRead
 from llm_lite.core.plan.expert_layers import ExpertLayer, expert_layers
 from llm_lite.core.plan.plan import Plan
+from llm_lite.core.questions.question import Parts, Question
+from llm_lite.core.questions.replay import Replay
 
 F32 = NDArray[np.float32]
 Kept = Sequence[tuple[ExpertLayer, tuple[str, str]]]  # a layer, and its states by name
@@ -24,22 +25,22 @@ NOT_KEPT = (
 )
 
 
-def read_routing(asked: ReadRouting, session: InspectedSession) -> RoutingRead:
-    """Return the choices of the tokens that a session holds, between two steps. RequestError where
-    the model has no experts, or nothing is kept of their choices; NotFiniteError where shares are
-    no numbers."""
-    executor, committed = session.executor, session.committed
-    plan = executor.program.plans[0]
+def run(request: ReadRouting, replay: Replay) -> Parts[RoutingRead]:
+    """Return the choices of the tokens from `request.first` on, or from the first that is kept."""
+    yield from ()
+    plan = replay.executor.program.plans[0]
     kept = kept_layers(plan)
+    if not 0 <= request.first <= replay.length:
+        raise RequestError(
+            f"position {request.first} is not in the cache, which holds {replay.length} tokens"
+        )
     tensors = {tensor.name: tensor for tensor in plan.tensors}
-    first = min(max(asked.first, committed.rows.start), committed.length)
-    positions = range(first, committed.length)
-    return routing_of(
-        kept,
-        positions,
-        committed.epoch,
-        lambda name: session.checked(values_of(executor, tensors[name], positions), CHOICES),
-    )
+    positions = range(max(request.first, min(replay.rows.start, replay.length)), replay.length)
+
+    def values(name: str) -> F32:
+        return replay.checked(replay.kept(tensors[name], positions), CHOICES)
+
+    return routing_of(kept, positions, replay.epoch, values)
 
 
 def kept_layers(plan: Plan) -> Kept:
@@ -71,3 +72,15 @@ def routing_of(
         experts.astype("<u2").tobytes(),
         shares.astype("<f4").tobytes(),
     )
+
+
+ROUTING = Question(
+    "experts",
+    ReadRouting,
+    RoutingRead,
+    run,
+    "which experts its tokens choose",
+    ReadRouting(),
+    Routing.of,
+    newest_only=True,
+)

@@ -12,14 +12,12 @@ the state behind it [dk,dv]:
     w[t,j] = a[j+1] .. a[t] (q[t] . k[j])
 
 So `w` is a map as attention's is, though its weights have signs and no sum of 1. It is made of the
-tokens that the cache holds, which run once more (tokens_again.py).
+tokens that the cache holds, which run once more (running.py).
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -27,12 +25,14 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.reference import DeltaInputs, kept_part
-from llm_lite.core.inspect.tokens_again import STORES, TokensAgain, parts_again
 from llm_lite.core.kv_cache.states import State, state_tensors
 from llm_lite.core.messages import ReadStates, StatesRead
 from llm_lite.core.plan.plan import Op, Plan
+from llm_lite.core.plan.recurrent_layers import state_layers
 from llm_lite.core.plan.step import Step
-from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.questions.question import Parts, Question
+from llm_lite.core.questions.replay import STORES, Replay
+from llm_lite.core.questions.running import parts_again
 
 F32 = NDArray[np.float32]
 
@@ -91,31 +91,26 @@ def half_lives(kept: F32) -> F32:
     return np.where(mean == 0, np.float32(math.inf), lives)
 
 
-class StateReading:
-    """A running ReadStates. RequestError if it is impossible, NotFiniteError if a result is not
-    finite."""
+def run(request: ReadStates, replay: Replay) -> Parts[StatesRead]:
+    """Return what a head holds of the last `request.positions` tokens."""
+    work = _Reading(request, replay)
+    for _ in parts_again(replay, work.first, replay.length, work.run_part):
+        yield "executor"
+    yield "anywhere"
+    return work.result()
 
-    def __init__(
-        self, request: ReadStates, tokens: TokensAgain, weights: Mapping[str, TensorData]
-    ) -> None:
-        self.request, self.tokens = request, tokens
-        self._plan = tokens.executor.program.plans[0]
-        self._weights = weights
+
+class _Reading:
+    def __init__(self, request: ReadStates, replay: Replay) -> None:
+        """Raise RequestError where layer, head or positions cannot be read."""
+        self._request, self._replay = request, replay
+        self._plan = replay.executor.program.plans[0]
         self._layers = state_layers(self._plan)
         self._check(request)
-        self._first = max(0, tokens.length - request.positions)
+        self.first = max(0, replay.length - request.positions)
         self._given: list[DeltaInputs] = []  # of the layer, part by part
         self._kept: dict[int, list[F32]] = {layer: [] for layer in self._layers}
         self._start: State | None = None
-        self.parts = parts_again(tokens, self._first, tokens.length, self._run_part)
-
-    def advance(self, seconds: float = math.inf) -> StatesRead | None:
-        """Continue and return the result; None when the time was up: call again."""
-        until = time.perf_counter() + seconds
-        for _ in self.parts:
-            if time.perf_counter() >= until:
-                return None
-        return self.result()
 
     def _check(self, request: ReadStates) -> None:
         if not self._layers:
@@ -138,16 +133,23 @@ class StateReading:
             )
         if request.positions < 1:
             raise RequestError(f"positions: expected 1 or more, found {request.positions}")
+        if not self._replay.length:
+            raise RequestError("there is nothing to read: the cache is empty")
+        if self._replay.reusable_prefix_length() < self._replay.length:
+            raise RequestError(
+                "tokens of the cache were computed with other weights or gains than those in "
+                "force, so their states are not to be had: send the conversation again"
+            )
 
     def _op(self, layer: int) -> Op:
         return self._plan.ops[self._layers[layer]]
 
-    def _run_part(self, start: int, state: State | None, step: Step) -> None:
-        if start == self._first:
+    def run_part(self, start: int, state: State | None, step: Step) -> None:
+        if start == self.first:
             self._start = state
-        executor, shown = self.tokens.executor, start >= self._first
+        executor, shown = self._replay.executor, start >= self.first
         plan, done = executor.program.plan_of(step), 0
-        with self.tokens.files.unchanged():
+        with self._replay.files.unchanged():
             for layer, index in state_layers(plan).items():
                 executor.run_ops(plan, step, done, index, STORES)
                 if shown:
@@ -159,12 +161,12 @@ class StateReading:
         """Keep what the op of a layer is about to compute with; of layers that nobody asked for,
         only what they keep of their states."""
         tensors = [plan.tensors[i] for i in op.inputs]
-        rate, bias = (self._weights[tensor.name].dequantize() for tensor in tensors[3:])
-        if layer != self.request.layer:
-            decay = self.tokens.executor.read(plan, tensors[1], step)
+        rate, bias = (self._replay.weights[tensor.name].dequantize() for tensor in tensors[3:])
+        if layer != self._request.layer:
+            decay = self._replay.executor.read(plan, tensors[1], step)
             self._kept[layer].append(kept_part(decay, rate, bias))
             return
-        read = self.tokens.executor.read
+        read = self._replay.executor.read
         qkv, decay, beta = (read(plan, tensor, step) for tensor in tensors[:3])
         sizes = {name: int(op.params[name]) for name in ("heads", "key_heads", "key_dim")}
         tiled = bool(op.params["tiled"])
@@ -174,16 +176,16 @@ class StateReading:
 
     def result(self) -> StatesRead:
         """Return what the parts have found, once all have run; any thread may call it."""
-        layer, head = self.request.layer, self.request.head
+        layer, head = self._request.layer, self._request.head
         given = joined(self._given)
         found = head_reads(given, head, self._start_of(given))
         shares, of_start = found.shares()
         for values in (shares, of_start, found.norms):
-            self.tokens.checked(values, f"the state of layer {layer}, head {head}")
+            self._replay.checked(values, f"the state of layer {layer}, head {head}")
         return StatesRead(
             layer,
             head,
-            self._first,
+            self.first,
             tuple(given.kept[:, head].tolist()),
             tuple(given.written[:, head].tolist()),
             tuple(found.norms.tolist()),
@@ -200,24 +202,25 @@ class StateReading:
         keys, values = given.k.shape[2], given.v.shape[2]
         if self._start is None:
             return np.zeros((keys, values), np.float32)
-        tensor = self._plan.tensors[self._op(self.request.layer).outputs[1]]
+        tensor = self._plan.tensors[self._op(self._request.layer).outputs[1]]
         rows = self._start[tensor.name].view(np.float32).reshape(-1, keys, values)
-        return rows[self.request.head]
-
-
-def state_layers(plan: Plan) -> dict[int, int]:
-    """Return by layer that has a delta rule its index among the plan's ops; other layers attend, or
-    their state is that of a convolution alone."""
-    found, layer = {}, 0
-    for index, op in enumerate(plan.ops):
-        if op.name == "delta_rule":
-            found[layer] = index
-        if index in plan.layer_ends:
-            layer += 1
-    return found
+        return rows[self._request.head]
 
 
 def joined(parts: list[DeltaInputs]) -> DeltaInputs:
     """Return the inputs of tokens in parts, one behind the other, as those of all."""
     names = DeltaInputs.__struct_fields__
     return DeltaInputs(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
+
+
+STATES = Question(
+    "states",
+    ReadStates,
+    StatesRead,
+    run,
+    "what its states hold",
+    ReadStates(0, 0),
+    newest_only=True,
+    turn=2,
+    runs_tokens=True,
+)

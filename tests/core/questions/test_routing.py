@@ -5,8 +5,8 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.expert_choices import Routing
-from llm_lite.core.inspect.expert_routing import read_routing
 from llm_lite.core.messages import ReadRouting
+from tests.asking import asked
 from tests.families import family_of
 from tests.family_checks import MIXTURES, check_routing, check_switched_off, reference, write_case
 from tests.runners import BACKENDS, exact, running
@@ -33,7 +33,7 @@ def test_an_expert_may_be_chosen_always_or_last(tmp_path, device, backend):
     with running(path, exact(backend), device=device) as runner:
         session, info = runner.session, runner.model_info
         session.prefill(tokens)
-        before = Routing.of(read_routing(ReadRouting(), session))
+        before = Routing.of(asked(ReadRouting(), runner))
         often = int(np.bincount(before.chosen[:, 1].ravel()).argmax())
         seldom = int(np.bincount(before.chosen[:, 1].ravel(), minlength=info.experts).argmin())
         gains = [list(row) for row in session.gains]
@@ -41,7 +41,7 @@ def test_an_expert_may_be_chosen_always_or_last(tmp_path, device, backend):
         row[info.experts + often], row[info.experts + seldom] = 0.0, 2.0
         session.set_gains(tuple(map(tuple, gains)), throughout=True)
         session.prefill(tokens)
-        after = Routing.of(read_routing(ReadRouting(), session))
+        after = Routing.of(asked(ReadRouting(), runner))
     assert (after.chosen[:, 1] != often).all()
     assert (after.chosen[:, 1, 0] == seldom).all()
     np.testing.assert_array_equal(after.chosen[:, 0], before.chosen[:, 0])
@@ -52,7 +52,7 @@ def test_a_model_without_experts_says_so(tiny_llama):
         runner.session.prefill([1, 2, 3])
         assert runner.model_info.expert_layers == ()
         with pytest.raises(RequestError, match="the model has no experts"):
-            read_routing(ReadRouting(), runner.session)
+            asked(ReadRouting(), runner)
 
 
 def test_choices_are_not_kept_without_a_budget(tmp_path):
@@ -61,4 +61,4 @@ def test_choices_are_not_kept_without_a_budget(tmp_path):
         assert (runner.model_info.experts, runner.model_info.chosen_experts) == (9, 4)
         assert runner.model_info.expert_layers == (0, 1)
         with pytest.raises(RequestError, match="memory budget of queries"):
-            read_routing(ReadRouting(), runner.session)
+            asked(ReadRouting(), runner)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect import attention_rows
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.inspect.attention_rows import AttentionRowsReader
 from llm_lite.core.messages import AttentionRows, Logged, ReadAttentionRows, SetGains, TokenDecoded
+from llm_lite.core.questions import attention_reader
+from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.records import replace
 from tests.core.engine.test_step_requests import Client, at_step
 from tests.core.engine_client import PATIENCE
@@ -133,7 +133,7 @@ def test_rollout_of_the_same_text_read_with_other_gains(parts):  # noqa: F811
 
 
 def test_rollout_is_cut_into_pieces(parts, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(attention_rows, "ROLLOUT_ROWS", 3)
+    monkeypatch.setattr(attention_reader, "ROLLOUT_ROWS", 3)
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
     reader, wanted = AttentionRowsReader(source), ReadAttentionRows(11, "from", "rollout")
@@ -183,7 +183,7 @@ def test_what_was_reused_has_no_queries_and_no_memory_would_keep_them(parts):  #
 def test_a_column_is_cut_where_it_would_take_too_long(parts, monkeypatch):  # noqa: F811
     source = source_of(parts, 1)
     session_of(source).prefill(list(range(5, 17)))
-    monkeypatch.setattr(attention_rows, "COLUMN_PAIRS", 4 * 12 * 3)
+    monkeypatch.setattr(attention_reader, "COLUMN_PAIRS", 4 * 12 * 3)
     column, note = ask(AttentionRowsReader(source), "layer-mean", 2, "to")
     assert np.flatnonzero(column).tolist() == [2, 3, 4]
     assert note == "of the tokens that follow, 2 to 4 are told"
@@ -205,7 +205,7 @@ def test_looks_that_cannot_be(parts, monkeypatch):  # noqa: F811
     ):
         with pytest.raises(RequestError, match=message):
             reader.read(look)
-    monkeypatch.setattr(attention_rows, "ROLLOUT_BYTES", 2 * 2 * 2 * 4)
+    monkeypatch.setattr(attention_reader, "ROLLOUT_BYTES", 2 * 2 * 2 * 4)
     with pytest.raises(RequestError, match="the text has 3 tokens, and 0 MiB are enough for 2"):
         AttentionRowsReader(source).read(ReadAttentionRows(2, "from", "rollout"))
 

@@ -1,0 +1,65 @@
+"""The effect of gains on the next token: how far the distribution moves from that of gains of 1."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import CompareGains, Gains, GainsEffect
+from llm_lite.core.plan.step import Step
+from llm_lite.core.questions.question import Parts, Question, Where
+from llm_lite.core.questions.replay import STORES, Replay
+from llm_lite.core.questions.running import token_again
+
+F32 = NDArray[np.float32]
+
+
+def run(request: CompareGains, replay: Replay) -> Parts[GainsEffect]:
+    """Return KL(all gains 1 || gains in force) in nats, of the token after the last position."""
+    if not replay.length:
+        raise RequestError("there is nothing to compare: the cache is empty")
+    last = replay.length - 1
+    ones: Gains = tuple((1.0,) * len(row) for row in replay.gains)
+    p = _log_softmax((yield from logits_after(last, replay, ones)))
+    yield "executor"
+    q = _log_softmax((yield from logits_after(last, replay, replay.gains)))
+    return GainsEffect(max(0.0, float((np.exp(p) * (p - q)).sum())))  # of finite logits, never NaN
+
+
+def logits_after(
+    position: int, replay: Replay, gains: Gains | None = None
+) -> Generator[Where, None, F32]:
+    """Return logits float32 [V] of what follows a position, with these gains of its step, or those
+    in force. RequestError for a position that is not there, NotFiniteError where logits are no
+    numbers."""
+    found = list[F32]()
+
+    def run_token(step: Step) -> None:
+        executor = replay.executor
+        plan = executor.program.plan_for(1, 1)
+        with replay.files.unchanged():
+            executor.run_ops(plan, step, 0, len(plan.ops), STORES)
+            found.append(executor.read(plan, plan.tensors[plan.logits], step)[0])
+
+    for _ in token_again(replay, position, run_token, gains):
+        yield "executor"
+    return replay.checked(found[0], f"the logits of token {position}")
+
+
+def _log_softmax(logits: F32) -> NDArray[np.float64]:
+    shifted = logits.astype(np.float64) - logits.max()
+    result: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
+    return result
+
+
+EFFECT = Question(
+    "effect",
+    CompareGains,
+    GainsEffect,
+    run,
+    "what the gains of heads change",
+    CompareGains(),
+)

@@ -1,0 +1,67 @@
+"""A row of the table of questions, and how the parts of an answer are run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from typing import Any, Literal, TypeVar
+
+from msgspec import Struct
+
+from llm_lite.core.errors import CancelledError
+from llm_lite.core.messages import Event, StepRequest
+
+Answered = TypeVar("Answered")
+# Where the next part may run: on the thread of the executor between two steps, or on any thread,
+# as it only computes with what was copied.
+Where = Literal["executor", "anywhere"]
+Parts = Generator[Where, None, Answered]
+
+
+class Question(Struct, frozen=True):
+    """A kind of question about a sequence.
+
+    `run(request, replay)` is a generator that returns the answer. It yields wherever it may be
+    interrupted, with where its next part may run. It raises RequestError where the model or the
+    sequence cannot answer, NotFiniteError where numbers of the answer are not finite.
+    """
+
+    name: str  # of its address, /inspect/NAME, and for `llm-lite ask`
+    request: type[StepRequest]
+    answer: type[Event]
+    run: Callable[[Any, Any], Parts[Any]]  # of a request and a `Replay`, or an `Inspected`
+    subject: str  # in sentences: "the server does not tell SUBJECT"
+    example: StepRequest  # about any text of a model that can answer
+    present: Callable[[Any], Any] = lambda answer: answer  # the answer as Python returns it
+    of_encoders: bool = False  # an encoder's text can be asked, too
+    newest_only: bool = False  # at most one waits: a newer request replaces it
+    turn: int = 0  # of requests that wait, those of lower turns are served first
+    runs_tokens: bool = False  # many tokens run again: not begun while an answer waits for its step
+
+
+def advance(
+    parts: Parts[Answered], seconds: float, is_unwanted: Callable[[], bool] = lambda: False
+) -> Answered | None:
+    """Run parts for about `seconds`; return the answer, None where it is not complete yet.
+    CancelledError once `is_unwanted` is true."""
+    until = time.perf_counter() + seconds
+    while True:
+        if is_unwanted():
+            raise CancelledError("nobody waits for it any more")
+        try:
+            next(parts)
+        except StopIteration as finished:
+            answer: Answered = finished.value
+            return answer
+        if time.perf_counter() >= until:
+            return None
+
+
+def answer_of(parts: Parts[Answered]) -> Answered:
+    """Run all parts and return the answer."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as finished:
+            answer: Answered = finished.value
+            return answer

@@ -1,0 +1,144 @@
+"""`Replay` is what a question sees of a sequence: its tokens, what the executor keeps of them, and
+how a part of it runs again without being stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.files.mapping import MappedFiles
+from llm_lite.core.finite import Values
+from llm_lite.core.inspect.attention import AttendedSequence
+from llm_lite.core.kv_cache.states import State
+from llm_lite.core.messages import FollowToken, Gains, ReadAttentionRows, TokenTrace
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.plan.cache_layers import CacheLayer
+from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.plan.step import Step
+from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.questions.attention_reader import AttentionRowsReader
+
+F32 = NDArray[np.float32]
+STORES = ("store",)  # ops that are left out, so that nothing kept is written again
+PART = 32  # tokens that run at once: few, as a message waits for them, and enough for products
+
+
+class Inspected(Protocol):
+    """The part of `Replay` that an encoder's text has, too."""
+
+    @property
+    def length(self) -> int:
+        """Return how many tokens there are."""
+        ...
+
+    @property
+    def layers(self) -> tuple[AttentionLayer, ...]:
+        """Return what the model's layers attend with, those with a recurrent state among them."""
+        ...
+
+    def check(self) -> None:
+        """Raise RequestError once the tokens are others than at the beginning."""
+        ...
+
+    def attended(self, layers: Collection[int], rows: range | None = None) -> AttendedSequence:
+        """Return queries, at `rows` or all positions, and keys of layers, to be read until the next
+        part of a question; a server's are copies, for any thread."""
+        ...
+
+    def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
+        """Return what reads these attention rows until the next part of a question, for any thread
+        where they are a server's. RequestError for layers that are not there."""
+        ...
+
+    def trace(self, request: FollowToken) -> TokenTrace:
+        """Return all numbers of a token, with texts. RequestError for a position, layer or head
+        that is not there, NotFiniteError where a number is none."""
+        ...
+
+
+class Replay(Inspected, Protocol):
+    """The tokens of a sequence that an executor holds: of the chat, of a response of the server, or
+    of a text in Python. It belongs to the executor's thread, between two steps.
+
+    What runs again leaves no trace: keys, values, queries and recurrent states stay as they are.
+    """
+
+    @property
+    def executor(self) -> Executor: ...
+
+    @property
+    def files(self) -> MappedFiles: ...
+
+    @property
+    def weights(self) -> Mapping[str, TensorData]:
+        """Return the executor's weights by name."""
+        ...
+
+    @property
+    def gains(self) -> Gains: ...
+
+    @property
+    def version(self) -> int:
+        """Return a number that grows whenever the tokens or the gains change."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Return a number that grows when equal tokens may have other values than before."""
+        ...
+
+    @property
+    def rows(self) -> range:
+        """Return the positions whose queries, and choices of experts, are kept."""
+        ...
+
+    @property
+    def no_rows(self) -> str:
+        """Return a sentence on why `rows` is empty."""
+        ...
+
+    def tokens(self) -> tuple[int, ...]: ...
+
+    def token_text(self, token: int) -> str:
+        """Return the text of one token by itself."""
+        ...
+
+    def reusable_prefix_length(self) -> int:
+        """Return the number of leading positions whose values equal a fresh computation with the
+        weights and gains in force."""
+        ...
+
+    def oldest(self, layer: CacheLayer) -> int:
+        """Return the first position whose keys and values a layer's cache still has."""
+        ...
+
+    def kept(self, tensor: Tensor, positions: range) -> F32:
+        """Return what a state tensor keeps of positions, float32 [positions, columns]."""
+        ...
+
+    def nearest(self, length: int, end: int) -> tuple[int, State | None]:
+        """Return the most of the first `length` tokens behind which a step could begin, and a copy
+        of the recurrent state there; None for the beginning, and for models without states.
+        RequestError where too many tokens would run from there to `end`."""
+        ...
+
+    def run(
+        self,
+        start: int,
+        end: int,
+        state: State | None,
+        run: Callable[[Step], None],
+        gains: Gains | None = None,
+    ) -> State:
+        """Call `run` with the step over tokens start..end-1, which goes on from `state`, under
+        these gains or those in force; return the state that it leaves. RequestError once the tokens
+        are others."""
+        ...
+
+    def checked(self, values: Values, what: str) -> Values:
+        """Return the values. NotFiniteError that names the model where one is NaN or infinite."""
+        ...

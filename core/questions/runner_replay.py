@@ -1,0 +1,88 @@
+"""The sequence of a loaded model, for questions: the conversation of a decoder, or the last text of
+an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.token_texts import text_of
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.loading import loader
+from llm_lite.core.loading.encoder_starting import AnyRunner
+from llm_lite.core.loading.runner import Runner
+from llm_lite.core.messages import AttentionPart, FollowToken, ReadAttentionRows, TokenTrace
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.questions.attention_reader import AttentionRowsReader
+from llm_lite.core.questions.question import Question
+from llm_lite.core.questions.session_replay import SessionReplay
+from llm_lite.core.questions.tracing import traced
+
+# By part, what reads attention rows: a rollout is kept from one question to the next.
+Readers = dict[AttentionPart, AttentionRowsReader]
+
+
+class RunnerReplay(SessionReplay):
+    """The conversation of a decoder. `readers` are kept by the caller, for the next question."""
+
+    def __init__(self, runner: Runner, readers: Readers | None = None) -> None:
+        tokenizer = runner.model_file.tokenizer
+        super().__init__(
+            runner.session, runner.attention, runner.weights, partial(text_of, tokenizer)
+        )
+        self._runner, self._readers = runner, {} if readers is None else readers
+
+    def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
+        return _reader(self._readers, request.part, self._runner.attention_of(request.part))
+
+    def trace(self, request: FollowToken) -> TokenTrace:
+        return traced(self._runner, request)
+
+
+class EncoderReplay:
+    """The text that an encoder has read, `Inspected`; `source` has its queries and keys."""
+
+    def __init__(
+        self,
+        source: AttentionSource,
+        trace: Callable[[FollowToken], TokenTrace],
+        readers: Readers | None = None,
+    ) -> None:
+        self._source, self._readers = source, {} if readers is None else readers
+        self.trace = trace
+        self.length, self._epoch = source.length, source.epoch
+
+    @property
+    def layers(self) -> tuple[AttentionLayer, ...]:
+        return self._source.layers
+
+    def check(self) -> None:
+        if self._source.epoch != self._epoch:
+            raise RequestError("another text was encoded meanwhile: ask again")
+
+    def attended(self, layers: Collection[int], rows: range | None = None) -> AttentionSource:
+        self.check()
+        return self._source
+
+    def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
+        return _reader(self._readers, request.part, self._source)
+
+
+def replay_of(
+    question: Question, runner: AnyRunner, readers: Readers | None = None
+) -> RunnerReplay | EncoderReplay:
+    """Return the sequence of a loaded model for this question. RequestError where it is not for an
+    encoder."""
+    if isinstance(runner, Runner):
+        return RunnerReplay(runner, readers)
+    if not question.of_encoders:
+        raise RequestError(loader.encoder_refusal(runner.model_file))
+    return EncoderReplay(runner.attention, partial(traced, runner), readers)
+
+
+def _reader(readers: Readers, part: AttentionPart, source: AttentionSource) -> AttentionRowsReader:
+    reader = readers.get(part)
+    if reader is None or reader.source is not source:
+        reader = readers[part] = AttentionRowsReader(source)
+    return reader

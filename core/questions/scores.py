@@ -1,0 +1,58 @@
+"""Scores that characterise each head by its map of the whole sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.text_maps import by_layer, layer_scores
+from llm_lite.core.messages import Event, StepRequest
+from llm_lite.core.questions.question import Parts, Question
+from llm_lite.core.questions.replay import Inspected
+
+MOST_WEIGHTS = 1 << 32  # of maps that are scored at once: half a minute of one core
+
+
+class ReadScores(StepRequest, frozen=True):
+    """Ask for ScoresRead, of the maps of all heads."""
+
+
+class ScoresRead(Event, frozen=True, eq=False):
+    """The answer to ReadScores: by name (core/inspect/attention_scores.py) float32 [layers, heads],
+    nan where a layer has fewer heads, or no row of a map counts."""
+
+    scores: Mapping[str, NDArray[np.float32]]
+
+
+def run(request: ReadScores, replay: Inspected) -> Parts[ScoresRead]:
+    heads = max(layer.heads for layer in replay.layers)
+    weights = heads * len(replay.layers) * replay.length**2
+    if weights > MOST_WEIGHTS:
+        raise RequestError(
+            f"the maps of {replay.length} tokens have {weights:,} weights, at most "
+            f"{MOST_WEIGHTS:,} are scored at once: ask for the maps of single layers"
+        )
+    found = []
+    for number, layer in enumerate(replay.layers):
+        if number:
+            yield "executor"
+        source = replay.attended((number,) if layer.attends else ())
+        yield "anywhere"
+        replay.check()
+        found.append(layer_scores(source, number))
+    return ScoresRead(by_layer(found))
+
+
+SCORES = Question(
+    "scores",
+    ReadScores,
+    ScoresRead,
+    run,
+    "what characterises its heads",
+    ReadScores(),
+    of_encoders=True,
+    turn=1,
+)

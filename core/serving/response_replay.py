@@ -1,0 +1,167 @@
+"""`Replay` of a response: its tokens in the pages that still hold it, also after its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm_lite.core.errors import GoneError, RequestError
+from llm_lite.core.exec.executor import Executor
+from llm_lite.core.files.mapping import MappedFiles
+from llm_lite.core.finite import Values
+from llm_lite.core.generation.token_texts import text_of, with_texts
+from llm_lite.core.kv_cache.states import State, StateSlots
+from llm_lite.core.messages import FollowToken, Gains, ReadAttentionRows, TokenTrace
+from llm_lite.core.plan.attention_layers import AttentionLayer
+from llm_lite.core.plan.cache_layers import CacheLayer
+from llm_lite.core.plan.plan import Tensor
+from llm_lite.core.plan.step import NO_STATE, PAGE, Segment, Step, pages_for
+from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.questions.attention_reader import AttentionRowsReader
+from llm_lite.core.serving import inspect
+from llm_lite.core.serving.batch import Batch
+from llm_lite.core.serving.inspect import NO_QUERIES, CachedResponse, ResponseRows
+
+F32 = NDArray[np.float32]
+# Tokens that run again for one request, between the steps of others: at 70 a second, which is slow,
+# a client has its answer within a minute.
+MOST_AGAIN = 4096
+
+
+class ResponseReplay:
+    """The first tokens of a response. It belongs to the engine's thread, between two steps; before
+    each part of a question there, `renew` says what the cache has now."""
+
+    no_rows = NO_QUERIES
+    version = epoch = 0  # its tokens never change, and what they were computed with
+
+    def __init__(self, batch: Batch, held: CachedResponse) -> None:
+        self._batch, self._held, self.length = batch, held, len(held.tokens)
+        self._slots = StateSlots(batch.executor)
+
+    @property
+    def executor(self) -> Executor:
+        return self._batch.executor
+
+    @property
+    def files(self) -> MappedFiles:
+        return self._batch.runner.session.files
+
+    @property
+    def weights(self) -> Mapping[str, TensorData]:
+        return self._batch.runner.weights
+
+    @property
+    def gains(self) -> Gains:
+        ones = tuple((1.0,) * len(row) for row in self._batch.runner.session.gains)
+        return ones if self._held.gains is None else self._held.gains
+
+    @property
+    def rows(self) -> range:
+        has_queries = any(layer.queries for layer in self._batch.layers)
+        return range(self.length if has_queries else 0)
+
+    @property
+    def layers(self) -> tuple[AttentionLayer, ...]:
+        return self._batch.layers
+
+    def renew(self, batch: Batch, held: CachedResponse) -> None:
+        """Go on with the pages that the response has now; GoneError where these hold less of it, or
+        are another executor's."""
+        if batch is not self._batch or held.tokens[: self.length] != self._held.tokens:
+            raise GoneError(f"the cache has begun to give up {self._held.name}: ask again")
+        self._held = CachedResponse(
+            held.name,
+            self._held.tokens,
+            held.prompt_tokens,
+            held.pages,
+            held.gains,
+            held.windows_from,
+        )
+
+    def tokens(self) -> tuple[int, ...]:
+        return self._held.tokens
+
+    def check(self) -> None:
+        """Do nothing: copies stay, and `renew` checks the pages."""
+
+    def token_text(self, token: int) -> str:
+        return text_of(self._batch.runner.model_file.tokenizer, token)
+
+    def reusable_prefix_length(self) -> int:
+        return self.length
+
+    def oldest(self, layer: CacheLayer) -> int:
+        return inspect.first_held(self._held, layer)
+
+    def kept(self, tensor: Tensor, positions: range) -> F32:
+        return inspect.kept(self._batch, self._held, tensor, positions)
+
+    def attended(self, layers: Collection[int], rows: range | None = None) -> ResponseRows:
+        for layer in layers:
+            inspect.check_attention(self._batch, layer, (0,))
+        positions = range(self.length) if rows is None else rows
+        return ResponseRows(self._batch, self._held, layers, positions)
+
+    def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
+        return AttentionRowsReader(inspect.copy_for(self._batch, self._held, request))
+
+    def trace(self, request: FollowToken) -> TokenTrace:
+        """Raise RequestError for models with recurrent states, too."""
+        found = inspect.trace(self._batch, self._held, request)
+        return with_texts(self._batch.runner.model_file.tokenizer, found)
+
+    def nearest(self, length: int, end: int) -> tuple[int, State | None]:
+        at, slot = self._last_state(length)
+        if end - at > MOST_AGAIN:
+            raise RequestError(
+                f"{end - at:,} tokens would run again for the recurrent states before token "
+                f"{length}, of which the server holds those behind {at:,}: at most {MOST_AGAIN:,} "
+                "run again for one request"
+            )
+        return at, None if slot is None else self._slots.read(slot)
+
+    def _last_state(self, length: int) -> tuple[int, int | None]:
+        """Return the most of the first `length` tokens behind which a step could go on, and the
+        slot of the recurrent state there."""
+        states = self._batch.pool.states
+        if states is None:
+            return length, None
+        for index in range(length // PAGE - 1, -1, -1):
+            slot = states.of(int(self._held.pages[index]))
+            if slot is not None:
+                return (index + 1) * PAGE, slot
+        return 0, None
+
+    def run(
+        self,
+        start: int,
+        end: int,
+        state: State | None,
+        run: Callable[[Step], None],
+        gains: Gains | None = None,
+    ) -> State:
+        batch, held, states = self._batch, self._held, self._batch.pool.states
+        held.check_seen(start, batch.layers)
+        slot = states.allocate() if states is not None else 0
+        if slot is None:
+            raise RequestError(
+                "answers use all slots of recurrent states: ask again once one has ended"
+            )
+        try:
+            if state:
+                self._slots.write(slot, state)
+            ids = np.array(held.tokens[start:end], np.int32)
+            pages = held.pages[: pages_for(end)]
+            weighed = batch.slots.slot_of(held.gains if gains is None else gains)
+            slots = slot if state else NO_STATE, slot
+            run(batch.step(ids, (Segment(start, end - start, 1, pages, weighed, slots),)))
+            return self._slots.read(slot)
+        finally:
+            if states is not None:
+                states.release(slot)
+
+    def checked(self, values: Values, what: str) -> Values:
+        return self._batch.runner.session.checked(values, what)

@@ -1,0 +1,24 @@
+"""`llm-lite sites`: the places of a model that can be read, with their shapes and other names."""
+
+from __future__ import annotations
+
+import argparse
+
+from llm_lite.api.loading import opened
+from llm_lite.cli.engine_words import engine_options
+from llm_lite.cli.terminal.output import show, show_json, warn
+from llm_lite.core.loading import loader
+from llm_lite.core.records import asdict
+
+
+def run(arguments: argparse.Namespace) -> int:
+    file = loader.open_model(arguments.model, lambda *_: None, warn)
+    with opened(file, engine_options(arguments)) as model:
+        sites = model.sites()
+    if arguments.json:
+        show_json([asdict(site) for site in sites])
+        return 0
+    widest = max(len(site.name) for site in sites)
+    for site in sites:
+        show(f"{site.name:{widest}}  {site.columns:6}  {'  '.join(site.aliases)}".rstrip())
+    return 0

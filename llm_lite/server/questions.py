@@ -1,0 +1,93 @@
+"""An address for each question of core/questions/table.py that has none of its own form: its
+parameters, its answer and its documentation are those of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, get_origin, get_type_hints
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from starlette.responses import Response
+
+from llm_lite.core.checked import CheckError
+from llm_lite.core.questions import wire
+from llm_lite.core.questions.question import Question
+from llm_lite.server.call import JSON, Call, Endpoint, Given
+from llm_lite.server.inspect import (
+    MOST_IN_JSON,
+    NPZ,
+    CacheQuery,
+    npz_response,
+    wants_arrays,
+)
+from llm_lite.server.sending import LargeResponse
+
+
+def endpoint_of(question: Question, finds: str) -> Endpoint:
+    """Return the row of a question's address, /inspect/NAME."""
+    about = (question.answer.__doc__ or "").split("\n\n")[0]
+    return Endpoint(
+        "GET",
+        f"/inspect/{question.name}",
+        f"Ask {question.subject}.",
+        _handler(question),
+        Given(about, ((JSON, _reply(question)), (NPZ, None))),
+        query=_query(question),
+        finds=finds,
+    )
+
+
+def _handler(question: Question) -> Callable[[Call], Awaitable[Response]]:
+    async def answer(call: Call) -> Response:
+        query: CacheQuery = call.query
+        given = {one.name: getattr(query, one.name) for one in wire.parameters(question)}
+        request = wire.request_of(question, given)
+        found = await call.in_thread(
+            lambda left: call.service.ask(query.response, request, left), at_length=True
+        )
+        if wants_arrays(call):
+            arrays = {"response": np.array(query.response), **wire.arrays_of(found)}
+            return await call.in_thread(lambda _: npz_response(arrays))
+        if (size := wire.size_of(found)) > MOST_IN_JSON:
+            raise CheckError("format", f"expected npz for {size:,} numbers, found json")
+        fields = {name: getattr(found, name) for name in found.__struct_fields__}
+        reply = {"response": query.response, **fields}
+        return await call.in_thread(lambda _: LargeResponse(wire.plain(reply)))
+
+    return answer
+
+
+def _query(question: Question) -> type[CacheQuery]:
+    fields: list[Any] = [
+        (one.name, Annotated[one.kind, Meta(description=_described(one))], one.default)
+        if not one.is_required
+        else (one.name, Annotated[one.kind, Meta(description=_described(one))])
+        for one in wire.parameters(question)
+    ]
+    name = f"{question.request.__name__}Query"
+    made = msgspec.defstruct(
+        name, fields, bases=(CacheQuery,), kw_only=True, forbid_unknown_fields=True
+    )
+    assert issubclass(made, CacheQuery)
+    return made
+
+
+def _described(one: wire.Field) -> str:
+    return f"{one.description} Separated by commas." if one.separated else one.description
+
+
+def _reply(question: Question) -> type[msgspec.Struct]:
+    """Return what an answer is in JSON: lists in place of arrays."""
+    fields: list[Any] = [("response", str)]
+    for name, kind in get_type_hints(question.answer, include_extras=True).items():
+        fields.append((name, Annotated[_listed(kind), Meta(description=wire.description_of(kind))]))
+    return msgspec.defstruct(question.answer.__name__, fields, kw_only=True)
+
+
+def _listed(kind: Any) -> Any:
+    bare = kind.__origin__ if hasattr(kind, "__metadata__") else kind
+    if get_origin(bare) is np.ndarray:
+        return list[Any]
+    return dict[str, list[Any]] if get_origin(bare) is Mapping else bare

@@ -1,0 +1,44 @@
+"""Questions of core/questions/table.py about what a session or a loaded model holds."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.messages import CompareGains, StepRequest
+from llm_lite.core.questions.effect import logits_after
+from llm_lite.core.questions.lens import layer_logits
+from llm_lite.core.questions.question import answer_of
+from llm_lite.core.questions.runner_replay import replay_of
+from llm_lite.core.questions.session_replay import SessionReplay
+from llm_lite.core.questions.table import BY_REQUEST
+
+
+def parts_of(request: StepRequest, runner: Any) -> Any:
+    """The parts of an answer, of what a loaded model holds; for `advance`."""
+    question = BY_REQUEST[type(request)]
+    return question.run(request, replay_of(question, runner))
+
+
+def asked(request: StepRequest, runner: Any) -> Any:
+    """The answer, of what a loaded model holds."""
+    return answer_of(parts_of(request, runner))
+
+
+def replay(session: Any) -> SessionReplay:
+    source = AttentionSource(session.executor, session)
+    return SessionReplay(session, source, MappingProxyType({}))
+
+
+def lens(session: Any, position: int) -> list[tuple[int, Any]]:
+    """(layer, logits) behind every layer."""
+    return list(enumerate(answer_of(layer_logits(position, replay(session)))))
+
+
+def logits_at(session: Any, position: int, gains: Any = None) -> Any:
+    return answer_of(logits_after(position, replay(session), gains))
+
+
+def effect(session: Any) -> float:
+    return float(answer_of(BY_REQUEST[CompareGains].run(CompareGains(), replay(session))).kl)

@@ -1,0 +1,142 @@
+"""Every question gives the same answer about the same tokens: of a session, of a served response,
+of another llm-lite, and in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import llm_lite
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.text_maps import EVERY_QUERY
+from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions
+from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.questions import wire
+from llm_lite.core.questions.table import BY_NAME, QUESTIONS, named
+from llm_lite.core.remote.address import read_address
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.connecting import connect
+from llm_lite.core.remote.engine import RemoteEngine
+from llm_lite.server.config import ServerConfig
+from llm_lite.server.serve import Server
+from tests.asking import asked
+from tests.children import PATIENCE
+from tests.core.serving.clients import serve
+from tests.families import family_of
+from tests.family_checks import write_case
+from tests.make_gguf import write_tiny_llama
+from tests.runners import exact, running
+
+HELLO = (ChatMessage("user", "Why is the sky blue?"),)
+FEW = SamplingOptions(temperature=0.0, max_new_tokens=8)
+_OF_A_MOMENT = ("version", "epoch")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory, recurrent_folder: Path) -> dict[str, Path]:
+    """By question the model that can answer it."""
+    folder = tmp_path_factory.mktemp("asked")
+    plain = write_tiny_llama(folder / "tiny.gguf", context=512, seed=2)
+    mixture = write_case(family_of("olmoe"), "plain", folder)
+    return {**dict.fromkeys(BY_NAME, plain), "states": recurrent_folder, "experts": mixture}
+
+
+@contextmanager
+def elsewhere(service: Any) -> Iterator[RemoteEngine]:
+    """A server of this service, and the engine of a window that is connected to it."""
+    server = Server(service, ServerConfig(port=0))
+    server.start()
+    try:
+        client = Client(read_address(server.address), ApiKey())
+        told = connect(client, Exchange())
+        engine = RemoteEngine(client, told, told.models[0])
+        try:
+            yield engine
+        finally:
+            engine.close()
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.name)
+def test_all_sequences_give_the_same_answer(client, models: dict[str, Path], question) -> None:
+    path = models[question.name]
+    client.load(path, exact("cpu"))
+    service = serve(client, parallel=2)
+    with elsewhere(client.engine.service) as engine:
+        engine.submit(Generate(HELLO, FEW)).result(PATIENCE)
+        held = engine.held
+        assert held is not None and len(held.tokens) > 8
+        of_a_server = engine.submit(question.example).result(PATIENCE)
+    of_a_response = service.ask(held.response, question.example)
+    with running(path, exact("cpu", query_budget=EVERY_QUERY, whole_caches=True)) as runner:
+        runner.session.prefill(held.tokens)
+        expected = asked(question.example, runner)
+    parameters = {
+        one.name: getattr(question.example, one.name) for one in wire.parameters(question)
+    }
+    with llm_lite.load(path, backend="cpu", keys="fp32", values="fp32", activations="a32") as model:
+        in_python = model.ask(held.tokens, question.name, **parameters)
+    for found in (of_a_response, of_a_server):
+        check_same(question.present(found), question.present(expected))
+    check_same(in_python, question.present(expected))
+
+
+def check_same(found: Any, expected: Any) -> None:
+    assert type(found) is type(expected)
+    mine, others = (dict(leaves(wire.plain(one))) for one in (found, expected))
+    assert mine.keys() == others.keys()
+    for place, value in mine.items():
+        other = others[place]
+        if isinstance(value, float) and isinstance(other, float):
+            assert value == pytest.approx(other, abs=5e-4), place
+        else:
+            assert value == other, place
+
+
+def leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Everything in an answer, by its place; not what counts changes of a moment."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if name not in _OF_A_MOMENT:
+                yield from leaves(one, f"{place}.{name}")
+    elif isinstance(value, list):
+        yield f"{place}.length", len(value)
+        for number, one in enumerate(value):
+            yield from leaves(one, f"{place}[{number}]")
+    else:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        yield place, float(value) if is_number and isfinite(value) else value
+
+
+@pytest.mark.parametrize("name", ["scores", "effect", "activations"])
+def test_a_request_comes_back_from_its_parameters(name: str) -> None:
+    question = named(name)
+    texts = wire.query_of(question, question.example)
+    assert wire.request_of(question, texts) == question.example
+
+
+def test_what_a_question_does_not_take() -> None:
+    with pytest.raises(RequestError, match=r"^question: expected activations, lens"):
+        named("nothing")
+    with pytest.raises(RequestError, match=r"^depth: lens takes position, count"):
+        wire.request_of(named("lens"), {"depth": 3})
+    with pytest.raises(RequestError, match=r"^position: lens needs it"):
+        wire.request_of(named("lens"), {})
+    with pytest.raises(RequestError, match=r"^position: expected a whole number"):
+        wire.request_of(named("lens"), {"position": "far"})
+
+
+def test_an_answer_of_arrays_comes_back() -> None:
+    question = named("activations")
+    answer = question.answer(3, {"logits": np.ones((2, 5), np.float32)})
+    found = wire.answer_of_arrays(question, wire.arrays_of(answer))
+    assert found.first == 3 and found.values["logits"].shape == (2, 5)
+    with pytest.raises(ValueError, match="expected first, found logits"):
+        wire.answer_of_arrays(question, {"logits": np.ones(2)})
