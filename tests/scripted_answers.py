@@ -1,5 +1,5 @@
-"""Answers to questions of core/questions/table.py without a model: made of the types of their fields,
-so that a question which is added is answered, too."""
+"""Answers to questions of core/questions/table.py without a model: made of the types of their
+fields, so that a question which is added is answered, too."""
 
 from __future__ import annotations
 

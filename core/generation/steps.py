@@ -117,7 +117,7 @@ def _answer_steps(
         choice = chooser.choose(logits, session.tokens_ahead)
         is_last = chooser.is_over
         if not is_last and session.context_used == session.context:
-            is_last = not session.make_room(prepared.options)
+            is_last = not session.try_make_room(prepared.options)
             if not is_last:
                 yield Forgotten()
         yield choice

@@ -48,7 +48,7 @@ def make_title(
     if not fits or session.cache.gaps or (same and not start):
         return ""
     try:
-        with session.beside(start, count):
+        with session.scratch_steps(start, count):
             return _generated(session, file.tokenizer, prompt, start, should_stop)
     except CancelledError:
         return None
@@ -63,7 +63,7 @@ def _generated(
 ) -> str:
     sampler, tokens = Sampler(SAMPLING), list(prompt)
     for part in chunks(prompt[start:], session.executor.program.chunk):
-        logits = session.run_beside(part, start, should_stop)
+        logits = session.run_scratch(part, start, should_stop)
         start += len(part)
     for _ in range(SAMPLING.max_new_tokens):
         token = sampler.choose(logits, tokens).token
@@ -71,6 +71,6 @@ def _generated(
         text = tokenizer.decode(tokens[len(prompt) :])
         if token in tokenizer.end_ids or any(end in text for end in ENDS):
             return min((text.split(end)[0] for end in ENDS), key=len)
-        logits = session.run_beside([token], start, should_stop)
+        logits = session.run_scratch([token], start, should_stop)
         start += 1
     return ""

@@ -114,9 +114,10 @@ class KvCache:
     def held(self) -> CacheContents:
         return CacheContents(tuple(self.tokens), tuple(self._made), self._gaps)
 
-    def good(self, weights: str | None, gains: Gains | None) -> int:
-        """Return how many first positions have these weights, and gains where they matter."""
-        return good(self._made, weights, gains, self.precision)
+    def reusable_prefix_length(self, weights: str | None, gains: Gains | None) -> int:
+        """Return the number of leading positions whose values equal a fresh computation with these
+        weights, and gains where they matter."""
+        return reusable_prefix_length(self._made, weights, gains, self.precision)
 
     def usable(self, length: int) -> bool:
         """Return True if a step could follow the first `length` positions: rings lose old ones,
@@ -203,7 +204,7 @@ class KvCache:
         )
 
     @contextmanager
-    def beside(self, start: int, stop: int) -> Iterator[None]:
+    def scratch_steps(self, start: int, stop: int) -> Iterator[None]:
         """Let steps write positions start..stop-1 over what is held; afterwards all that a step
         writes (keys, values and queries) is as it was."""
         oldest, saved = dict(self._oldest), []
@@ -214,7 +215,7 @@ class KvCache:
                 saved.append((tensor.name, row, rows))
         self.writing(stop)
         try:
-            with self.states.beside():
+            with self.states.scratch_steps():
                 yield
         finally:
             for name, row, rows in saved:
@@ -287,10 +288,11 @@ def longest_usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) ->
     return length if usable(prefix, layers, length) else 0
 
 
-def good(
+def reusable_prefix_length(
     made: Sequence[Provenance], weights: str | None, gains: Gains | None, precision: Precision
 ) -> int:
-    """Return how many first positions are as good as computed again into a cache of this precision.
+    """Return the number of leading positions whose values equal a fresh computation at this
+    precision.
 
     Without `weights` or `gains`, any will do.
     """

@@ -129,10 +129,10 @@ def match(held: CacheContents, prompt: Sequence[int], good: int, *, gaps: bool) 
 
 
 class PrefillPlan(Struct, frozen=True):
-    """The plan of reading a prompt into a cache: `keep` positions stay, of these `forget` (first,
+    """The plan of reading a prompt into a cache: `reused` positions stay, of these `forget` (first,
     count) are forgotten; then the prompt is read from the full index `start` on, without `skip`."""
 
-    keep: int
+    reused: int
     start: int
     forget: tuple[int, int] | None = None
     skip: range = range(0)

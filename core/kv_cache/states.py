@@ -72,7 +72,7 @@ class RecurrentStates:
         self._free = list(range(self.slots - 1, -1, -1))
         self._behind: dict[int, int] = {}  # slot by positions
         self._marked = set[int]()  # positions that are worth going back to before others
-        self._beside: dict[int, int] = {}  # likewise, of a text that only passes
+        self._scratch: dict[int, int] = {}  # likewise, of a text that only passes
         self._ahead: dict[int, int] = {}  # likewise, of drafted tokens that may follow
 
     @property
@@ -87,7 +87,7 @@ class RecurrentStates:
 
     def holds(self, length: int) -> bool:
         """Return whether a step could follow the first `length` positions."""
-        return not self.slots or not length or length in self._beside or length in self._behind
+        return not self.slots or not length or length in self._scratch or length in self._behind
 
     def longest(self, length: int) -> int:
         """Return the most of the first `length` positions that a step could follow."""
@@ -102,7 +102,7 @@ class RecurrentStates:
             return NO_STATE, 0
         source = NO_STATE
         if length:
-            found = self._beside.get(length, self._behind.get(length))
+            found = self._scratch.get(length, self._behind.get(length))
             if found is None:
                 raise RequestError(f"the state behind {length} tokens is no longer there")
             source = found
@@ -166,22 +166,22 @@ class RecurrentStates:
             self._drop(held)
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
-        """Forget, afterwards, what `pass_by` noted within."""
+    def scratch_steps(self) -> Iterator[None]:
+        """Forget on exit what `note_scratch` noted: steps inside leave no trace."""
         try:
             yield
         finally:
-            self._free += self._beside.values()
-            self._beside.clear()
+            self._free += self._scratch.values()
+            self._scratch.clear()
 
-    def pass_by(self, start: int, end: int, left: int) -> None:
+    def note_scratch(self, start: int, end: int, left: int) -> None:
         """Note what a step has left that the conversation does not count."""
         if not self.slots:
             return
         self._free.remove(left)
-        if (before := self._beside.pop(start, None)) is not None:
+        if (before := self._scratch.pop(start, None)) is not None:
             self._free.append(before)
-        self._beside[end] = left
+        self._scratch[end] = left
 
     def worth_keeping(self, length: int) -> list[int]:
         """Return of the first `length` positions those whose states a copy should have: all of
@@ -191,7 +191,7 @@ class RecurrentStates:
 
     def read(self, length: int) -> State:
         """Return copies of the state behind `length` positions, by tensor."""
-        slot = self._beside.get(length, self._behind.get(length))
+        slot = self._scratch.get(length, self._behind.get(length))
         assert slot is not None, f"no state is held behind {length} positions"
         return self._copies.read(slot)
 
@@ -200,9 +200,9 @@ class RecurrentStates:
         self.commit(0, length, self._write(state))
         self.mark(length)
 
-    def write_beside(self, length: int, state: State) -> None:
-        """Hold a state for the steps within `beside`."""
-        self.pass_by(0, length, self._write(state))
+    def write_scratch(self, length: int, state: State) -> None:
+        """Hold a state for the steps within `scratch_steps`."""
+        self.note_scratch(0, length, self._write(state))
 
     def _write(self, state: State) -> int:
         _, slot = self.next(0)

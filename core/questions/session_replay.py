@@ -78,7 +78,9 @@ class SessionReplay:
             raise RequestError("the cache was rewritten while it was read: ask again")
 
     def reusable_prefix_length(self) -> int:
-        return self._session.cache.good(self._session.made_by, self._session.gains)
+        return self._session.cache.reusable_prefix_length(
+            self._session.made_by, self._session.gains
+        )
 
     def oldest(self, layer: CacheLayer) -> int:
         return self._session.cache.oldest(layer)
@@ -118,9 +120,9 @@ class SessionReplay:
         self.check()
         self._check_seen(start)
         session, states = self._session, self._session.cache.states
-        with states.beside():
+        with states.scratch_steps():
             if state is not None:
-                states.write_beside(start, state)
+                states.write_scratch(start, state)
             step = session.step(session.tokens()[start:end], start)
             if gains is not None:
                 session.write_gains(gains)
@@ -131,7 +133,7 @@ class SessionReplay:
                     session.write_gains(session.gains)
             if not states.slots:
                 return {}
-            states.pass_by(start, end, step.states[0][1])
+            states.note_scratch(start, end, step.states[0][1])
             return states.read(end)
 
     def _check_seen(self, position: int) -> None:

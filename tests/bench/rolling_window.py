@@ -67,7 +67,7 @@ def judge(session: Session, fresh: Session, unseen: Sequence[int], stride: int) 
     """Perplexity of a text behind the rolled cache, and behind fresh windows of the same tokens."""
     rolled, anew = [], []
     for index, (token, following) in enumerate(pairwise(unseen)):
-        session.make_room(ROLLING)
+        session.try_make_room(ROLLING)
         logits = session.decode(token)
         if index % stride == 0:
             rolled.append(_log_probability(logits, following))
@@ -90,7 +90,7 @@ def _endless(session: Session, tokens: list[int], count: int) -> Iterator[int]:
         choice = sampler.choose(logits, tokens)
         tokens.append(choice.token)
         yield choice.token
-        assert session.make_room(ROLLING)
+        assert session.try_make_room(ROLLING)
         logits = session.decode(choice.token)
 
 

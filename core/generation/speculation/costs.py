@@ -95,7 +95,7 @@ def _mixed(known: float, new: float) -> float:
 
 
 class TimedSession(Protocol):
-    """The interface of a session to measurements; see `CacheSteps`."""
+    """The interface of a session to measurements; see `Session`."""
 
     executor: Executor
     files: MappedFiles
@@ -108,7 +108,7 @@ class TimedSession(Protocol):
 
     def step_by_step(self, tokens: list[int], start: int) -> Step: ...
 
-    def beside(self, start: int, count: int) -> AbstractContextManager[None]: ...
+    def scratch_steps(self, start: int, count: int) -> AbstractContextManager[None]: ...
 
 
 class PassTiming:
@@ -169,7 +169,7 @@ def _timed(session: TimedSession, tokens: int, should_stop: StopCheck) -> float:
     vocabulary = session.executor.program.vocabulary
     spread = (np.arange(tokens) * (vocabulary // (tokens + 1))).tolist()
     step = session.step_by_step(spread, start)
-    with session.files.unchanged(), session.beside(start, tokens):
+    with session.files.unchanged(), session.scratch_steps(start, tokens):
         began = perf_counter()
         session.executor.run(step, should_stop)
         return perf_counter() - began

@@ -16,7 +16,7 @@ _UNKNOWN = 1e-3  # seconds: what a drafted token is taken to cost before one was
 
 
 class SlicedSession(Protocol):
-    """A session whose program has a slice; see `CacheSteps`."""
+    """A session whose program has a slice; see `Session`."""
 
     def draft_by_slice(
         self, token: int, most: int, should_stop: StopCheck | None = None

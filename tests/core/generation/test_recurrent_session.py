@@ -149,10 +149,10 @@ def test_what_passes_by_changes_nothing(each_recurrent_folder, fresh):
     with running(each_recurrent_folder, exact("cpu")) as runner:
         session = runner.session
         session.prefill(text)
-        with session.beside(50 if session.cache.usable(50) else 70, 60):
+        with session.scratch_steps(50 if session.cache.usable(50) else 70, 60):
             start = len(text)
             for part in (words(random, 20), words(random, 1), words(random, 1)):
-                session.run_beside(part, start)
+                session.run_scratch(part, start)
                 start += len(part)
         assert session.tokens() == tuple(text)
         assert np.abs(session.decode(45) - fresh([*text, 45])).max() < CLOSE
@@ -309,8 +309,8 @@ def test_a_step_behind_drafts_that_did_not_come(each_recurrent_folder, fresh):
                 case 0:
                     assert len(lens(session, len(text) - 3)) == runner.model_info.layers
                 case 1:
-                    with session.beside(len(text), 5):
-                        session.run_beside(words(random, 5), len(text))
+                    with session.scratch_steps(len(text), 5):
+                        session.run_scratch(words(random, 5), len(text))
                 case 2:
                     text = [*text[: len(text) - 20], *words(random, 9)]
                     assert np.abs(session.prefill(text) - fresh(text)).max() < CLOSE
@@ -350,7 +350,7 @@ def test_a_stop_ends_a_replay_and_loses_nothing(each_recurrent_folder, fresh):
         assert asked[0] == layers + 3 and session.committed == committed
         assert states.longest(880) == chunk, "the part that had run"
         with pytest.raises(CancelledError):
-            session.run_beside([40], 870, stop)
+            session.run_scratch([40], 870, stop)
         assert session.tokens() == tuple(text) and states.holds(len(text))
         assert np.abs(session.decode(45) - fresh([*text, 45])).max() < CLOSE
         assert len(lens(session, 880)) == layers

@@ -79,13 +79,13 @@ def short(monkeypatch):
 @pytest.mark.parametrize("ring", [1 << 20, 512 * ROW])
 def test_the_cache_and_its_queries_are_as_they_were(client, roomy, monkeypatch, backend, ring):
     messages = talked(client, roomy, LONG, backend=backend, query_budget=ring)
-    before, steps, run = state_of(client), [], Session.run_beside
+    before, steps, run = state_of(client), [], Session.run_scratch
 
     def counted(session, tokens, start, should_stop):
         steps.append((start, len(tokens), session.committed.rows.start))
         return run(session, tokens, start, should_stop)
 
-    monkeypatch.setattr(Session, "run_beside", counted)
+    monkeypatch.setattr(Session, "run_scratch", counted)
     rows = before[1][1]
     assert (rows.start > 0) == (ring < 1 << 20)
     assert isinstance(titled(client, messages), TitleMade)

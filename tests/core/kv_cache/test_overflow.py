@@ -51,7 +51,7 @@ def keys(session):
 def test_what_moves_is_turned_as_if_it_had_been_read_there(session, tiny_llama, reading):
     """In the first layer keys hang on token and position alone: they equal those of a fresh run."""
     session.prefill(list(range(CONTEXT)))
-    assert session.make_room(reading)
+    assert session.try_make_room(reading)
     held = session.tokens()
     assert len(held) < CONTEXT
     assert held[0] == 0 and held[-1] == CONTEXT - 1
@@ -113,7 +113,7 @@ def test_with_stop_it_stops(session):
 def test_queries_of_moved_positions_are_not_shown_for_others(session):
     session.prefill(list(range(CONTEXT)))
     epoch = session.committed.epoch
-    session.make_room(ROLLING)
+    session.try_make_room(ROLLING)
     committed = session.committed
     assert committed.length == len(session.tokens())
     assert committed.epoch > epoch
@@ -203,9 +203,9 @@ def test_rings_are_as_they_were_after_steps_beside(tiny_llama, count):
     session.prefill(prompt)
     before, said = session.take_out(), session.committed
     start = len(prompt)
-    with session.beside(start, count):
+    with session.scratch_steps(start, count):
         for place in range(start, start + count):
-            session.run_beside([7], place)
+            session.run_scratch([7], place)
         assert session.cache.oldest(session.cache.layers[1]) == start + count - PAGE
     after = session.take_out()
     assert before.held == after.held
@@ -301,7 +301,7 @@ def test_positions_that_cannot_move_stay_where_they_are(tmp_path, reading, name)
         prompt = [1 + i % 20 for i in range(10)]
         generated = generate(session, prompt, LONG, frozenset(), reading=reading)
         tokens = [*prompt, *(choice.token for choice in generated)]
-        assert len(tokens) == CONTEXT + 1 and not session.make_room(reading)
+        assert len(tokens) == CONTEXT + 1 and not session.try_make_room(reading)
         with pytest.raises(UnsupportedError, match="nothing can be forgotten"):
             session.cache.forget(4, 5)
         turn = [*tokens, 1, 2, 3]

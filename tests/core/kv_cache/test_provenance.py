@@ -84,7 +84,7 @@ def test_any_prompt_finds_room(context, policy, head, length, cuts, new, same):
         some = some.without(keep, drop)
     prompt = [*some.full_tokens()[:same], *range(1000, 1000 + new)]
     way = plan_prefill(some, prompt, len(some.tokens), policy, head, context)
-    after = some.first(way.keep)
+    after = some.first(way.reused)
     if way.forget is not None:
         after = after.without(*way.forget)
     assert after.full_tokens() == prompt[: way.start], "what stays is of the prompt"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.generation import cache_steps
+from llm_lite.core.generation import session as steps
 from llm_lite.core.loading import backends
 from llm_lite.core.loading.sources import open_source
 from llm_lite.core.models.registry import read_model
@@ -36,9 +36,9 @@ def drafted(monkeypatch):
     monkeypatch.setattr(backends, "drafts", lambda choice, options: options.speculate != "off")
 
     def logits(session, token, most):
-        rows, usual = [], cache_steps.likely
+        rows, usual = [], steps.likely
         with monkeypatch.context() as patch:
-            patch.setattr(cache_steps, "likely", lambda row: rows.append(row) or usual(row))
+            patch.setattr(steps, "likely", lambda row: rows.append(row) or usual(row))
             assert len(session.draft_by_slice(token, most)) == most
         return np.stack(rows)
 

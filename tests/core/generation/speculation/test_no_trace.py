@@ -153,8 +153,8 @@ def test_looking_inside_in_the_middle(parts):
         for item in items(session, prompt):
             said.append(getattr(item, "token", None))
             if 11 < session.context_used < 47:
-                with session.beside(session.context_used - 1, 2):
-                    said.append(session.run_beside([3, 4], session.context_used - 1).tobytes())
+                with session.scratch_steps(session.context_used - 1, 2):
+                    said.append(session.run_scratch([3, 4], session.context_used - 1).tobytes())
         return said
 
     both(parts, script)
