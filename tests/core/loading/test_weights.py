@@ -118,7 +118,7 @@ def test_native_types_have_nothing_to_say_and_other_modes_do_not_tell_of_them(tm
     assert logits(native, exact("cpu"))[1].note == ""
     mixed = write_mixed(tmp_path / "m.gguf", "iq2_xs", "q8_0")
     runner = logits(mixed, exact("cpu", mode="int4"))[1]
-    assert "iq2_xs" not in runner.note and "to round them once more" in runner.note
+    assert "iq2_xs" not in runner.note and "rounding them once more" in runner.note
     assert "iq2_xs" in runner.model_info.conversion
 
 
