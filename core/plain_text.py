@@ -53,6 +53,12 @@ def can_be_opened(address: str) -> bool:
     return fits and address.lower().startswith(_SCHEMES)
 
 
+def estimate(tokens: int) -> str:
+    """Return an estimated number as text, with two digits that mean something."""
+    digits = max(0, len(str(tokens)) - 2)
+    return f"~{round(tokens, -digits):,}"
+
+
 def quote(text: str) -> str:
     """Return a name from a file, fit for a message: escaped, and not longer than a line."""
     return repr(text if len(text) <= 64 else text[:61] + "...")

@@ -24,7 +24,7 @@ from llm_lite.core.errors import (
 )
 from llm_lite.core.generation.message_texts import MessageTexts
 from llm_lite.core.generation.role_ends import RoleEnds, role_ends
-from llm_lite.core.generation.token_estimate import about, estimated_tokens, utf8_bytes
+from llm_lite.core.generation.token_estimate import estimated_tokens, utf8_bytes
 from llm_lite.core.generation.turn_marks import turn_ends
 from llm_lite.core.generation.turns import TemplateTurns, Turn, turns_for
 from llm_lite.core.messages import (
@@ -35,6 +35,7 @@ from llm_lite.core.messages import (
     TokensSpelled,
     ToolSpec,
 )
+from llm_lite.core.plain_text import estimate
 from llm_lite.core.records import replace
 from llm_lite.core.text.chat_template import ChatTemplate, Message, Segment
 from llm_lite.core.text.continued import is_text, pieces
@@ -116,11 +117,13 @@ def check_size(
     tokens = estimated_tokens(tokenizer, texts) + spoken
     ends = "shorten it or load the model with a larger context"
     if overflow == "stop":
-        sentence = f"the prompt has {about(tokens)} tokens, but the context holds {context}; {ends}"
+        sentence = (
+            f"the prompt has {estimate(tokens)} tokens, but the context holds {context}; {ends}"
+        )
     else:
         sentence = (
-            f"the prompt has {about(tokens)} tokens, too many to be cut to a context of {context}: "
-            f"{about(tokens * most // found)} can be; {ends}"
+            f"the prompt has {estimate(tokens)} tokens, too many to be cut to a context of "
+            f"{context}: {estimate(tokens * most // found)} can be; {ends}"
         )
     raise TooLongError(sentence, tokens)
 

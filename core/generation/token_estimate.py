@@ -33,9 +33,3 @@ def _spread(texts: Sequence[str]) -> list[str]:
             at += step
         at -= len(text)
     return pieces
-
-
-def about(tokens: int) -> str:
-    """Return an estimate as text, with two digits that mean something."""
-    digits = max(0, len(str(tokens)) - 2)
-    return f"~{round(tokens, -digits):,}"

@@ -16,13 +16,14 @@ from llm_lite.core.errors import RequestError, TooLongError
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.beam_search import BeamDecoder, BeamOptions, BeamSearch, Hypothesis
 from llm_lite.core.generation.session import Session
-from llm_lite.core.generation.token_estimate import about, estimated_tokens, utf8_bytes
+from llm_lite.core.generation.token_estimate import estimated_tokens, utf8_bytes
 from llm_lite.core.generation.token_texts import alternatives, completed_texts, text_of
 from llm_lite.core.inspect.inspected import SequenceGains
 from llm_lite.core.inspect.inspected_encoder import InspectedEncoder
 from llm_lite.core.messages import SourceToken, TargetToken
 from llm_lite.core.messages.translating import MOST_BEAMS
 from llm_lite.core.models.model import DecodingDefaults
+from llm_lite.core.plain_text import estimate
 from llm_lite.core.plan.attention_layers import cross_states
 from llm_lite.core.plan.step import Step
 from llm_lite.core.records import replace
@@ -267,8 +268,8 @@ def encode_source(tokenizer: Tokenizer, text: str, context: int) -> list[int]:
     if found > most:
         tokens = estimated_tokens(tokenizer, (text,))
         raise TooLongError(
-            f"the source has {about(tokens)} tokens, but the context holds {context}; shorten it "
-            "or load the model with a larger context",
+            f"the source has {estimate(tokens)} tokens, but the context holds {context}; shorten "
+            "it or load the model with a larger context",
             tokens,
         )
     return tokenizer.encode(text, add_special=True)

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from llm_lite.core.messages import PromptToken, ToolCall, ToolSpec
 from llm_lite.core.messages.answers import EFFORT
+from llm_lite.core.plain_text import estimate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache import state as cache_state
 from llm_lite.desktop.features.program.state import (
@@ -145,7 +146,7 @@ def tokens_words(state: AppState, tokens: int) -> str:
     that mean something."""
     if not state.counted.about or tokens != state.counted.tokens:
         return f"{tokens:,}"
-    return f"~{round(tokens, -max(0, len(str(tokens)) - 2)):,}"
+    return estimate(tokens)
 
 
 def too_long(state: AppState) -> int | None:

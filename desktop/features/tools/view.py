@@ -318,13 +318,19 @@ def _form_of(spec: ServerSpec) -> ServerForm:
     )
 
 
+def with_file(command: str, path: str) -> str:
+    """Return a command with one more argument, the path of a file that was chosen."""
+    return " ".join(filter(None, (command.strip(), shlex.quote(path))))
+
+
 def _draw_form(state: AppState, ui: Ui, form: ServerForm) -> list[Action]:
     width = imgui.get_content_region_avail().x
     form.name = _input_line(ui, "tools.form.name", tr("Name"), form.name, width)
     command = tr("Command, with its arguments")
     target = PathTarget("tools.form.command", "tools")
     typed = path_field(ui, target, form.command, ("file",), command, width)
-    form.command = (shlex.quote(typed.path) if typed.is_chosen else typed.path)[:LONGEST]
+    chosen = with_file(form.command, typed.path)
+    form.command = (chosen if typed.is_chosen else typed.path)[:LONGEST]
     wrapped(ui, tr("Environment, a line for each variable"))
     size = ImVec2(width, ui.u(12))
     with ui.styled(frame_padding=(ui.u(2), ui.u(1.5))), ui.font("mono", "small"):

@@ -15,12 +15,13 @@ from llm_lite.core.files.regular import open_regular
 from llm_lite.core.files.text_input import read_beginning, read_standard_input, read_text
 from llm_lite.core.generation import answer, prompt
 from llm_lite.core.generation.conversation_prefill import ConversationPrefill
-from llm_lite.core.generation.token_estimate import about, estimated_tokens
+from llm_lite.core.generation.token_estimate import estimated_tokens
 from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.on_disk import Identity, load
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import ChatMessage, EngineOptions, Generate, Read
 from llm_lite.core.metrics import perplexity
+from llm_lite.core.plain_text import estimate
 from tests.children import PATIENCE
 
 
@@ -199,10 +200,10 @@ def test_prompts_that_cannot_fit_are_refused_unread(runner, monkeypatch, raw, ov
     assert abs(tokens - whole) < 0.02 * whole and max(map(len, asked)) <= 2048 and len(asked) <= 17
     holds = "but the context holds 128"
     if overflow != "stop":
-        can = about(tokens * (1 << 20) // 2_000_000)
+        can = estimate(tokens * (1 << 20) // 2_000_000)
         holds = f"too many to be cut to a context of 128: {can} can be"
     ends = "shorten it or load the model with a larger context"
-    assert str(caught.value) == f"the prompt has {about(tokens)} tokens, {holds}; {ends}"
+    assert str(caught.value) == f"the prompt has {estimate(tokens)} tokens, {holds}; {ends}"
     with pytest.raises(TooLongError, match="the prompt has ~"):
         ConversationPrefill(Read(messages), events.append, lambda: False).begin(runner)
 
@@ -221,7 +222,7 @@ def test_tokens_of_long_texts_are_estimated_from_pieces(runner, text):
     [(7, "~7"), (64, "~64"), (249_113, "~250,000"), (1_049_999, "~1,000,000")],
 )
 def test_estimates_have_two_digits(tokens, words):
-    assert about(tokens) == words
+    assert estimate(tokens) == words
 
 
 def test_all_that_could_fit_passes(runner):

@@ -75,7 +75,11 @@ def test_a_tools_command_is_quoted(here, tmp_path):
     here.driver.click("tools.new")
     here.driver.frames(3)
     chosen(here, "tools.form.command", "file")
-    assert here.ui.local(ToolControls).form.command == f"'{tmp_path / 'a file.json'}'"
+    quoted = f"'{tmp_path / 'a file.json'}'"
+    assert here.ui.local(ToolControls).form.command == quoted
+    here.ui.local(ToolControls).form.command = "python -m server --file "
+    chosen(here, "tools.form.command", "file")
+    assert here.ui.local(ToolControls).form.command == f"python -m server --file {quoted}"
 
 
 def test_an_export_keeps_its_name_in_the_folder_that_is_chosen(here, tmp_path):
