@@ -9,7 +9,6 @@ from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.errors import FileError, NotFiniteError, RequestError
 from llm_lite.core.finite import checked
 from llm_lite.core.generation.session import Session
-from llm_lite.core.inspect import lens as inspection
 from llm_lite.core.loading.loader import open_model
 from llm_lite.core.messages import (
     AnalyzeTensors,
@@ -31,6 +30,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.metrics.divergence import perplexity
 from llm_lite.core.metrics.tensors import analyze
+from tests.asking import effect
 from tests.core.engine_client import GREEDY, HELLO
 from tests.huge import write_huge_llama
 from tests.make_gguf import write_tiny_llama
@@ -78,7 +78,7 @@ def test_nan_divergences_are_not_zero(tmp_path):
         layers, heads = len(runner.session.gains), len(runner.session.gains[0])
         runner.session.set_gains(((3e38,) * heads,) * layers)
         with pytest.raises(NotFiniteError, match="the logits of token 2"):
-            inspection.divergence(runner.session)
+            effect(runner.session)
 
 
 def test_a_perplexity_beyond_numbers_is_a_sentence():

@@ -20,7 +20,9 @@ def run(capsys, *words):
 
 
 @pytest.mark.parametrize(
-    "question", [one for one in QUESTIONS if one.name not in ("states", "experts")], ids=str
+    "question",
+    [one for one in QUESTIONS if one.name not in ("states", "experts")],
+    ids=lambda one: one.name,
 )
 def test_every_question_prints_its_answer(tiny_llama, capsys, question):
     words = [f"{n}={json.dumps(getattr(question.example, n))}" for n in _given(question.example)]

@@ -12,13 +12,13 @@ from llm_lite.core.convert.slicing import slice_model
 from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.generation.steps import generate
-from llm_lite.core.inspect import lens
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.loading import backends, loader
 from llm_lite.core.messages import SamplingOptions, TokenDecoded
 from llm_lite.core.metrics.step_profile import profile_step
 from llm_lite.core.metrics.tensors import analyze
 from llm_lite.core.models.model import Slice
+from tests.asking import effect, lens
 from tests.core.engine_client import Client
 from tests.runners import exact, running
 
@@ -210,8 +210,8 @@ def inside(runner, file, what):
 
     runner.executor.run_ops = changed
     if what == "lens":
-        return said(lambda: lens.lens(session, 3) and "")
-    return said(lambda: lens.divergence(session))
+        return said(lambda: lens(session, 3) and "")
+    return said(lambda: effect(session))
 
 
 def cut_slice(path, file, target):
