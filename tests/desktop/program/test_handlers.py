@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from llm_lite.core.messages import Event, TitleMade
+from llm_lite.core.questions.table import QUESTIONS
 from llm_lite.desktop import features
 from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.cache.model import AskFreeMemory
@@ -30,7 +31,8 @@ OF_THE_INTERFACE = {ResetLayout}
 
 def test_each_action_and_each_event_is_handled():
     assert set(ACTIONS) == set(Action.__subclasses__()) - {HostAction}
-    of_commands = set(Event.__subclasses__()) - set(EVENTS)
+    unasked = {one.answer for one in QUESTIONS if one.request not in REPLIES}  # by any panel
+    of_commands = set(Event.__subclasses__()) - set(EVENTS) - unasked
     models = [importlib.import_module(reply.__module__) for reply in REPLIES.values()]
     handled = {id(value) for model in models for value in vars(model).values()}
     kept = [TitleMade]  # the history's host does
