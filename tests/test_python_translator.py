@@ -5,9 +5,12 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from msgspec import Struct
 
 import llm_lite
 from llm_lite.core.errors import RequestError
+from llm_lite.core.questions import wire
+from llm_lite.core.questions.table import QUESTIONS
 from tests.seq2seq_checks import TOLERANCE, stored, write_case
 from tests.seq2seq_families import NEW_TOKENS
 
@@ -32,6 +35,17 @@ def test_logits_of_a_target(opened):
     found = model.logits(source, target[1:])
     assert np.abs(found - known["logits"]).max() < TOLERANCE
     assert np.abs(model.logits(source) - known["logits"][:1]).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.name)
+def test_questions_about_a_source_are_answered_or_refused(opened, question):
+    model, known = opened
+    given = {one.name: getattr(question.example, one.name) for one in wire.parameters(question)}
+    if question.name in ("rows", "scores"):
+        assert isinstance(model.ask(known["source"].tolist(), question.name, **given), Struct)
+        return
+    with pytest.raises(RequestError, match="turns a source into a target"):
+        model.ask(known["source"].tolist(), question.name, **given)
 
 
 def test_translations_greedy_and_by_beams(opened):

@@ -21,11 +21,12 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.question import Parts, Question
 from llm_lite.core.questions.replay import PART, STORES, Replay
 from llm_lite.core.questions.running import parts_again
-from llm_lite.core.questions.sites import Site, site_of
+from llm_lite.core.questions.sites import Site, sites_named
 from llm_lite.core.records import about
 
 F32 = NDArray[np.float32]
 MOST_VALUES = 64 << 20  # of one answer
+MOST_OF_A_CLIENT = 16 << 20  # 64 MiB, and a few copies of it at a time
 
 
 class ReadActivations(StepRequest, frozen=True):
@@ -51,7 +52,7 @@ def run(request: ReadActivations, replay: Replay) -> Parts[ActivationsRead]:
     """Return what the sites make. RequestError for a site or position that is not there, and for
     too many values; NotFiniteError where one is no number."""
     plan = replay.executor.program.plans[0]
-    sites = {name: site_of(plan, name) for name in request.sites}
+    sites = sites_named(plan, request.sites)
     last = replay.length if request.last is None else request.last
     if not sites:
         raise RequestError("sites: expected one or more, found none")
@@ -61,9 +62,10 @@ def run(request: ReadActivations, replay: Replay) -> Parts[ActivationsRead]:
             f"{replay.length} tokens"
         )
     size = (last - request.first) * sum(site.columns for site in sites.values())
-    if size > MOST_VALUES:
+    most = MOST_OF_A_CLIENT if replay.is_shared else MOST_VALUES
+    if size > most:
         raise RequestError(
-            f"{size:,} values are too many, at most {MOST_VALUES:,} are read at once: ask for "
+            f"{size:,} values are too many, at most {most:,} are read at once: ask for "
             "fewer sites or positions"
         )
     found: dict[str, list[F32]] = {name: [] for name in sites}

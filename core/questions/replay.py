@@ -31,6 +31,11 @@ class Inspected(Protocol):
     """The part of `Replay` that an encoder's text has, too."""
 
     @property
+    def is_shared(self) -> bool:
+        """Return whether the executor is others', too: what one question may take is limited."""
+        ...
+
+    @property
     def length(self) -> int:
         """Return how many tokens there are."""
         ...

@@ -43,6 +43,8 @@ class RunnerReplay(SessionReplay):
 class EncoderReplay:
     """The text that an encoder has read, `Inspected`; `source` has its queries and keys."""
 
+    is_shared = False
+
     def __init__(
         self,
         source: AttentionSource,

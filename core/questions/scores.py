@@ -13,7 +13,7 @@ from llm_lite.core.messages import Event, StepRequest
 from llm_lite.core.questions.question import Parts, Question
 from llm_lite.core.questions.replay import Inspected
 
-MOST_WEIGHTS = 1 << 32  # of maps that are scored at once: half a minute of one core
+MOST_WEIGHTS = 1 << 32  # of maps that a client has scored at once: half a minute of one core
 
 
 class ReadScores(StepRequest, frozen=True):
@@ -22,7 +22,7 @@ class ReadScores(StepRequest, frozen=True):
 
 class ScoresRead(Event, frozen=True, eq=False):
     """The answer to ReadScores: by name (core/inspect/attention_scores.py) float32 [layers, heads],
-    nan where a layer has fewer heads, or no row of a map counts."""
+    nan where a layer has fewer heads or looks at another text, or no row of a map counts."""
 
     scores: Mapping[str, NDArray[np.float32]]
 
@@ -30,7 +30,9 @@ class ScoresRead(Event, frozen=True, eq=False):
 def run(request: ReadScores, replay: Inspected) -> Parts[ScoresRead]:
     heads = max(layer.heads for layer in replay.layers)
     weights = heads * len(replay.layers) * replay.length**2
-    if weights > MOST_WEIGHTS:
+    if not replay.length:
+        raise RequestError("there is nothing to read: the cache is empty")
+    if replay.is_shared and weights > MOST_WEIGHTS:
         raise RequestError(
             f"the maps of {replay.length} tokens have {weights:,} weights, at most "
             f"{MOST_WEIGHTS:,} are scored at once: ask for the maps of single layers"
@@ -40,9 +42,11 @@ def run(request: ReadScores, replay: Inspected) -> Parts[ScoresRead]:
         if number:
             yield "executor"
         source = replay.attended((number,) if layer.attends else ())
+        if source.note and not source.rows:
+            raise RequestError(source.note)
         yield "anywhere"
         replay.check()
-        found.append(layer_scores(source, number))
+        found.append({} if layer.cross else layer_scores(source, number))
     return ScoresRead(by_layer(found))
 
 

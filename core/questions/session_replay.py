@@ -32,6 +32,7 @@ class SessionReplay:
     runs, once the cache was rewritten. `source` has its queries and keys."""
 
     no_rows = "no queries are kept of what is in the cache"
+    is_shared = False
 
     def __init__(
         self,

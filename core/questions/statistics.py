@@ -43,9 +43,11 @@ def run(request: MeasureCache, replay: Replay) -> Parts[CacheMeasured]:
         else:
             first = max(span.start, replay.oldest(owner))
             values[row, first:] = _norms(owner, request.what, range(first, last), replay)
+    version = replay.version  # of what was measured
+    yield "anywhere"
     measured = tuple(map(tuple, values[:, request.first :].tolist()))
     layers = tuple(owner.layer for owner in owners)
-    return CacheMeasured(request.what, request.first, replay.version, measured, layers)
+    return CacheMeasured(request.what, request.first, version, measured, layers)
 
 
 def _norms(owner: CacheLayer, what: Measure, positions: range, replay: Replay) -> F32:
@@ -62,9 +64,9 @@ def _received(owner: CacheLayer, replay: Replay) -> Generator[Where, None, F64]:
     readers = readers_of(owner, replay.layers)
     received = ReceivedAttention(replay.attended(readers), readers, replay.length)
     for block in received.blocks():
+        yield "anywhere"
         replay.check()
         received.add(block)
-        yield "anywhere"
     return received.mean(replay.oldest(owner))
 
 

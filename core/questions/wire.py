@@ -19,7 +19,7 @@ from llm_lite.core.checked import CheckError, convert
 from llm_lite.core.errors import RequestError
 from llm_lite.core.questions.question import Question
 
-DIGITS = 6  # of a number in JSON: float32 has no more that count
+DIGITS = 7  # significant ones of a number in JSON: float32 has no more
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -91,7 +91,8 @@ def arrays_of(answer: Struct) -> Arrays:
 
 
 def answer_of_arrays(question: Question, arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """Return the answer that `arrays_of` made into arrays. ValueError where it is none."""
+    """Return the answer that `arrays_of` made into arrays. ValueError where it is none, or a field
+    is of another type."""
     hints, rest = get_type_hints(question.answer), dict(arrays)
     given: dict[str, Any] = {}
     for name, kind in hints.items():
@@ -99,23 +100,46 @@ def answer_of_arrays(question: Question, arrays: Mapping[str, NDArray[Any]]) -> 
             continue
         if name not in rest:
             raise ValueError(f"expected {name}, found {', '.join(sorted(rest)) or 'nothing'}")
-        value = rest.pop(name)
-        given[name] = value if get_origin(kind) is np.ndarray else value.item()
-    mapped = [name for name, kind in hints.items() if get_origin(kind) is Mapping]
-    given.update(dict.fromkeys(mapped, rest))
+        given[name] = _field(name, rest.pop(name), kind)
+    for name, kind in hints.items():
+        if get_origin(kind) is Mapping:
+            given[name] = {part: _field(part, one, get_args(kind)[1]) for part, one in rest.items()}
     return question.answer(**given)
 
 
+def _field(name: str, value: NDArray[Any], kind: Any) -> Any:
+    if get_origin(kind) is np.ndarray:
+        (dtype,) = get_args(get_args(kind)[1])
+        if value.dtype != dtype:
+            raise ValueError(f"{name[:80]}: expected {np.dtype(dtype)}, found {value.dtype}")
+        return value
+    try:
+        return convert(value.item(), kind)
+    except CheckError as error:
+        raise ValueError(f"{name[:80]}: {error}") from None
+
+
 def plain(value: Any) -> Any:
-    """Return a value for JSON: records as objects, arrays as lists of numbers with DIGITS digits,
+    """Return a value for JSON: records as objects, arrays as lists, of numbers with DIGITS digits;
     null for what is no number."""
     return _known(msgspec.to_builtins(value, enc_hook=_listed))
 
 
 def _listed(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return np.round(value.astype(np.float64), DIGITS).tolist()
+        return (_rounded(value) if value.dtype.kind == "f" else value).tolist()
     raise NotImplementedError(type(value))
+
+
+def _rounded(values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return numbers with DIGITS significant digits."""
+    exact = values.astype(np.float64)
+    count = np.isfinite(exact) & (exact != 0)
+    exponents = np.zeros(exact.shape)
+    np.log10(np.abs(exact), out=exponents, where=count)
+    digits = DIGITS - 1 - np.floor(exponents)
+    scale = 10 ** np.abs(digits)  # a power of 10 that is exact for most: so decimals stay short
+    return np.where(digits >= 0, np.round(exact * scale) / scale, np.round(exact / scale) * scale)
 
 
 def _known(value: Any) -> Any:

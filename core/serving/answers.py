@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from llm_lite.core.encoding.pooling import check_makes_vectors
 from llm_lite.core.errors import CancelledError, RequestError
@@ -46,7 +46,6 @@ from llm_lite.core.serving.service import (
 from llm_lite.core.serving.tally import Tally
 
 _MOST_TEXTS = 4096  # in one call for embeddings
-Copied = TypeVar("Copied")
 
 
 class AnswerService:

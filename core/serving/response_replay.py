@@ -35,6 +35,7 @@ class ResponseReplay:
     each part of a question there, `renew` says what the cache has now."""
 
     no_rows = NO_QUERIES
+    is_shared = True
     version = epoch = 0  # its tokens never change, and what they were computed with
 
     def __init__(self, batch: Batch, held: CachedResponse) -> None:
@@ -116,6 +117,11 @@ class ResponseReplay:
     def nearest(self, length: int, end: int) -> tuple[int, State | None]:
         at, slot = self._last_state(length)
         if end - at > MOST_AGAIN:
+            if self._batch.pool.states is None:
+                raise RequestError(
+                    f"{end - at:,} tokens would run again: at most {MOST_AGAIN:,} do for one "
+                    "request, so ask for fewer positions"
+                )
             raise RequestError(
                 f"{end - at:,} tokens would run again for the recurrent states before token "
                 f"{length}, of which the server holds those behind {at:,}: at most {MOST_AGAIN:,} "

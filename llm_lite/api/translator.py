@@ -19,6 +19,7 @@ from llm_lite.core.inspect.attention import AttentionSource, head_maps
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import AttentionPart, Measure
+from llm_lite.core.questions.question import Question
 from llm_lite.core.questions.runner_replay import EncoderReplay
 
 _NOT_CONTINUED = "the model turns a source into a target and continues no text: use `translate`"
@@ -148,8 +149,13 @@ class Translator(ModelWithoutAnswers):
         source = self._runner.attention_of("encoder")
         if source.note:
             raise RequestError(source.note)
-        sources = _Sources(self._runner)
-        yield Reading(source, sources, lambda _: EncoderReplay(source, lambda _: self._refuse()))
+
+        def replay(question: Question) -> EncoderReplay:
+            if not question.of_encoders:
+                self._refuse()
+            return EncoderReplay(source, lambda _: self._refuse())
+
+        yield Reading(source, _Sources(self._runner), replay)
 
     def _refuse(self) -> NoReturn:
         raise RequestError(f"{self.info.name}: {_NOT_CONTINUED}")

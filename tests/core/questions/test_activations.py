@@ -6,6 +6,7 @@ import pytest
 import llm_lite
 from llm_lite.core.errors import RequestError
 from llm_lite.core.questions import activations
+from llm_lite.core.questions import sites as naming
 from llm_lite.core.questions.activations import ReadActivations
 from llm_lite.core.questions.sites import site_of, sites_of
 from tests.asking import asked
@@ -34,8 +35,8 @@ def read_at_once(runner, names):
 def test_every_site_makes_what_the_text_read_at_once_makes(tiny_llama, device, backend):
     with running(tiny_llama, exact("numpy")) as runner:
         end = runner.executor.program.plans[0].layer_ends[-1]
-        sites = [one for one in sites_of(runner.executor.program.plans[0]) if one.index <= end]
-        names = tuple(site.name for site in sites)
+        shown = [one for one in sites_of(runner.executor.program.plans[0]) if one.index <= end]
+        names = tuple(site.name for site in shown)
         expected = read_at_once(runner, names)
     with running(tiny_llama, exact(backend), device=device) as runner:
         runner.session.prefill(TOKENS[:20])
@@ -46,7 +47,7 @@ def test_every_site_makes_what_the_text_read_at_once_makes(tiny_llama, device, b
         assert runner.session.committed == before
         np.testing.assert_array_equal(runner.attention.keys(1), kept)
     assert found.first == 0 and tuple(found.values) == names
-    for site in sites:
+    for site in shown:
         assert found.values[site.name].shape == (len(TOKENS), site.columns)
         np.testing.assert_allclose(found.values[site.name], expected[site.name], **CLOSE)
     assert some.first == 10
@@ -74,11 +75,64 @@ def test_behind_the_layers_each_token_has_its_own_logits(tiny_llama):
     np.testing.assert_allclose(found["lm_head"], logits[40:], **CLOSE)
 
 
-def test_a_mixture_has_sites(tmp_path):
-    with llm_lite.load(write_case(family_of("olmoe"), "plain", tmp_path), backend="cpu") as model:
-        names = [site.name for site in model.sites()]
-        found = model.activations((5, 6, 7), [names[0], names[-1]])
-    assert [len(rows) for rows in found.values()] == [3, 3]
+@pytest.mark.parametrize("family", ["olmoe", "qwen3_next", "gemma2", "gpt2"])
+def test_sites_of_other_families_make_something_of_each_token(tmp_path, family):
+    """Of a mixture, too: what its experts make, in their own order, is no site."""
+    known = family_of(family)
+    path = write_case(known, next(iter(known.cases)), tmp_path)
+    with running(path, exact("numpy")) as runner:
+        plan = runner.executor.program.plans[0]
+        names = tuple(one.name for one in sites_of(plan) if one.index <= plan.layer_ends[-1])
+        expected = read_at_once(runner, names)
+    with running(path, exact("cpu", whole_caches=True)) as runner:
+        runner.session.prefill(TOKENS)
+        found = asked(ReadActivations(names), runner)
+    for name, rows in found.values.items():
+        np.testing.assert_allclose(rows, expected[name], **CLOSE, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("family", "aliases"),
+    [
+        ("qwen2", {"model.layers.1.self_attn.q_proj": "layers.1.attention.q.biased"}),
+        (
+            "gpt2",
+            {
+                "hook_embed": "embedding",
+                "blocks.0.hook_resid_pre": "embedding.placed",
+                "blocks.1.mlp.hook_pre": "layers.1.feed_forward.up.biased",
+                "blocks.1.hook_mlp_out": "layers.1.feed_forward.down.biased",
+                "blocks.1.mlp.hook_pre_linear": None,
+            },
+        ),
+        (
+            "gemma2",
+            {
+                "blocks.0.hook_resid_pre": "embedding.scaled",
+                "blocks.1.hook_attn_out": "layers.1.attention.post_norm",
+                "model.layers.1.self_attn": "layers.1.attention.output",
+                "blocks.1.hook_mlp_out": "layers.1.feed_forward.post_norm",
+                "model.layers.1.post_attention_layernorm": None,
+            },
+        ),
+        (
+            "olmoe",
+            {
+                "blocks.1.hook_mlp_out": "layers.1.feed_forward.sum",
+                "model.layers.1.mlp": "layers.1.feed_forward.sum",
+                "model.layers.1.mlp.gate_proj": None,
+                "layers.1.feed_forward.gate": None,
+            },
+        ),
+        ("qwen3_next", {"model.layers.1.mlp": "layers.1.feed_forward.sum.shared"}),
+    ],
+)
+def test_names_of_others_are_the_same_place_in_each_family(tmp_path, family, aliases):
+    known = family_of(family)
+    with running(write_case(known, next(iter(known.cases)), tmp_path)) as runner:
+        sites = sites_of(runner.executor.program.plans[0])
+    found = {name: one.name for one in sites for name in (one.name, *one.aliases)}
+    assert {alias: found.get(alias) for alias in aliases} == aliases
 
 
 @pytest.mark.parametrize(
@@ -104,6 +158,16 @@ def test_too_many_values_are_refused(tiny_llama, monkeypatch):
         runner.session.prefill(TOKENS)
         with pytest.raises(RequestError, match="values are too many, at most 1,000"):
             asked(ReadActivations(("embedding",)), runner)
+
+
+def test_any_number_of_names_takes_one_look_at_the_plan(tiny_llama, monkeypatch):
+    """A client may send thousands, while all answers wait."""
+    looks = []
+    monkeypatch.setattr(naming, "sites_of", lambda plan: looks.append(plan) or sites_of(plan))
+    with running(tiny_llama) as runner:
+        runner.session.prefill(TOKENS)
+        found = asked(ReadActivations(("embedding",) * 1000 + ("logits",), 0, 2), runner)
+    assert tuple(found.values) == ("embedding", "logits") and len(looks) == 1
 
 
 def test_names_of_others_stand_for_the_same_sites(tiny_llama):

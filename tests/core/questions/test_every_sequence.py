@@ -138,5 +138,20 @@ def test_an_answer_of_arrays_comes_back() -> None:
     answer = question.answer(3, {"logits": np.ones((2, 5), np.float32)})
     found = wire.answer_of_arrays(question, wire.arrays_of(answer))
     assert found.first == 3 and found.values["logits"].shape == (2, 5)
-    with pytest.raises(ValueError, match="expected first, found logits"):
-        wire.answer_of_arrays(question, {"logits": np.ones(2)})
+    ones, first = np.ones(2, np.float32), np.array(3)
+    for arrays, sentence in (
+        ({"logits": ones}, "expected first, found logits"),
+        ({"first": np.array("x"), "logits": ones}, "first: expected a whole number, found 'x'"),
+        ({"first": first, "logits": np.ones(2)}, "logits: expected float32, found float64"),
+        ({"first": np.ones(2), "logits": ones}, "array of size 1"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            wire.answer_of_arrays(question, arrays)
+
+
+def test_numbers_in_json_have_as_many_digits_as_count() -> None:
+    small = np.array([1.23456789e-7, -0.0123456789, 0, 123456789, np.nan, np.inf], np.float32)
+    assert wire.plain({"found": small}) == {
+        "found": [1.234568e-7, -0.01234568, 0.0, 123456800.0, None, None]
+    }
+    assert wire.plain(np.arange(3, dtype=np.uint16)) == [0, 1, 2]

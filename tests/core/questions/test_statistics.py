@@ -4,6 +4,7 @@ import pytest
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import CacheMeasured, MeasureCache
+from llm_lite.core.questions import statistics
 from llm_lite.core.questions.question import advance
 from llm_lite.core.records import replace
 from tests.asking import asked, parts_of
@@ -63,6 +64,20 @@ def test_it_is_done_in_slices_and_stops_when_the_cache_is_rewritten(tiny_llama):
         session.prefill([1, 2, 3])
         with pytest.raises(RequestError, match="rewritten"):
             advance(work, PATIENCE)
+
+
+def test_what_takes_long_is_no_work_of_the_executor_thread(tiny_llama, monkeypatch):
+    blocks = []
+    monkeypatch.setattr(statistics.ReceivedAttention, "add", lambda self, one: blocks.append(one))
+    with running(tiny_llama) as runner:
+        runner.session.prefill(list(range(20)))
+        where, seen = "executor", []
+        for following in parts_of(MeasureCache("received", 0, 20), runner):
+            seen.append((where, len(blocks)))
+            where = following
+            blocks.clear()
+        assert {count for where, count in seen if where == "executor"} == {0}
+        assert where == "anywhere", "numbers of a long text become a record of lists"
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (-1, 2), (0, 4), (2, 1)])

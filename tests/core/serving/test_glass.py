@@ -11,10 +11,13 @@ from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
 from llm_lite.core.messages import FollowToken, Inspect, Measure, MeasureCache, ReadAttentionRows
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
+from llm_lite.core.questions import activations
 from llm_lite.core.questions import scores as scoring
+from llm_lite.core.questions.activations import ReadActivations
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.scores import ReadScores
 from llm_lite.core.questions.tracing import traced
+from llm_lite.core.serving import response_replay
 from tests.asking import asked, lens
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
@@ -205,6 +208,20 @@ def test_while_it_runs_and_until_its_pages_go(client, served_model, hook):
     Asked(service, tokens=tuple(range(9, 280)) + (5,) * 200).finished()
     with pytest.raises(GoneError, match="r is no longer in the cache"):
         service.answer_tokens("r")
+
+
+def test_what_a_client_may_let_run_again_is_limited(client, served_model, monkeypatch):
+    client.load(served_model, exact())
+    service = serve(client)
+    Asked(service, tokens=PROMPT, response="r").finished()
+    wanted = ReadActivations(("embedding",))
+    assert len(service.ask("r", wanted).values["embedding"]) >= len(PROMPT)
+    monkeypatch.setattr(activations, "MOST_OF_A_CLIENT", 1000)
+    with pytest.raises(RequestError, match="values are too many, at most 1,000"):
+        service.ask("r", wanted)
+    monkeypatch.setattr(response_replay, "MOST_AGAIN", 10)
+    with pytest.raises(RequestError, match=r"^\d+ tokens would run again: at most 10 do for one"):
+        service.ask("r", ReadActivations(("embedding",), 0, 11))
 
 
 def test_without_queries_there_are_no_maps(client, served_model):
