@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 _MAGIC, _LEAD = b"\x93NUMPY\x01\x00", 10  # of NPY 1.0: behind it the length of its header
 _HEADER = re.compile(
-    rb"\{'descr': '([<|][fiub][1248]|<U\d{1,4})', 'fortran_order': False, "
+    rb"\{'descr': '([<|](?:f[248]|[iu][1248]|b1)|<U\d{1,4})', 'fortran_order': False, "
     rb"'shape': \(((?:\d{1,12}, ?)*(?:\d{1,12})?)\), \}"
 )
 MOST_ARRAYS = 4096
@@ -29,8 +29,10 @@ def npz_arrays(raw: bytes) -> dict[str, NDArray[Any]]:
                 raise ValueError(f"expected at most {MOST_ARRAYS} arrays, found {len(members)}")
             if any(one.compress_type != zipfile.ZIP_STORED for one in members):
                 raise ValueError("it is packed")
+            if sum(one.file_size for one in members) > len(raw):
+                raise ValueError("its arrays lie over each other")
             return {one.filename.removesuffix(".npy"): _array(archive.read(one)) for one in members}
-    except (zipfile.BadZipFile, KeyError, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, KeyError, OSError, EOFError, RuntimeError) as error:
         raise ValueError(str(error)) from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -267,9 +268,15 @@ def test_arrays_that_lie() -> None:
     good = _npy(np.ones((1, 2, 3), np.float32))
     assert inspection._array(_npz("a", good), "a", (1, 2, 3)).shape == (1, 2, 3)
     huge = _npy(np.ones((1, 2, 3), np.float32)).replace(b"(1, 2, 3)", b"(1,2,9999)"[:9])
+    whole, no_kind = _npz("a", good), good.replace(b"<f4", b"<f1")
+    listed, end = whole.index(b"PK\x01\x02"), whole.index(b"PK\x05\x06")
+    count = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 9, 9, 9 * (end - listed), listed, 0)
+    nine_of_one = whole[:listed] + 9 * whole[listed:end] + count
+    encrypted = whole[:6] + b"\1" + whole[7 : listed + 8] + b"\1" + whole[listed + 9 :]
     for raw in (
         b"", b"PK", _npz("a", good[:-4]), _npz("b", good), _npz("a", b"\x93NUMPY"),
         _npz("a", good, zipfile.ZIP_DEFLATED), _npz("a", huge),
+        nine_of_one, encrypted, _npz("a", no_kind),
         _npz("a", _npy(np.array([{}], object))), _npz("a", _npy(np.ones((1, 2, 3)))),
     ):  # fmt: skip
         with pytest.raises(RemoteError, match="no array of a"):
