@@ -100,10 +100,12 @@ class StepRequestServer:
         One that runs tokens again does not even begin then: an answer would wait for its steps.
         """
         self._take_submitted()
-        for handle in [one for one in self._waiting if not _turn(one)]:
+        first = [one for one in self._waiting if not _turn(one)]
+        for handle in first:
             self._serve(handle, runner)
         while self._waiting:
-            if _runs_tokens(self._waiting[0]) and hurry():
+            had_slice = self._waiting[0] in first
+            if (had_slice or _runs_tokens(self._waiting[0])) and hurry():
                 return
             self._serve(self._waiting[0], runner)
             if hurry():
@@ -115,6 +117,7 @@ class StepRequestServer:
             if isinstance(handle.command, _NEWEST_ONLY):
                 for older in [h for h in self._waiting if type(h.command) is type(handle.command)]:
                     self._waiting.remove(older)
+                    self._unfinished.pop(older, None)
                     older.end(SUPERSEDED, unwanted=True)
             self._waiting.append(handle)
         self._waiting.sort(key=_turn)
@@ -127,6 +130,7 @@ class StepRequestServer:
             return
         try:
             if runner is None:
+                self._unfinished.clear()
                 raise RequestError(NO_MODEL)
             _SERVERS[type(handle.command)](self, handle, handle.command, runner)
         except DeviceError as error:

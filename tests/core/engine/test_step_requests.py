@@ -5,7 +5,10 @@ import threading
 
 import pytest
 
+from llm_lite.core.engine import step_requests
+from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.errors import DeviceLostError, RequestError
+from llm_lite.core.handles import Handle
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
     ChatMessage,
@@ -18,6 +21,7 @@ from llm_lite.core.messages import (
     Inspect,
     LensResult,
     Logged,
+    ReadAttentionRows,
     Reconfigure,
     SetGains,
     TokenDecoded,
@@ -28,7 +32,7 @@ from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client, Hook
 from tests.make_gguf import tokenizer_metadata
-from tests.runners import exact
+from tests.runners import exact, running
 
 ONES, HALF = (((g,) * 4,) * 2 for g in (1.0, 0.5))
 NONE = ((0.0,) * 4,) * 2
@@ -151,6 +155,30 @@ def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
     other.load(tiny_llama)
     assert other.ask()[1] == watched
     assert client.engine.close(PATIENCE) and other.engine.close(PATIENCE)
+
+
+def test_a_question_that_gives_way_leaves_nothing_of_it(monkeypatch, tiny_llama):
+    """One slice of it is run between two steps; a newer one takes its place."""
+    monkeypatch.setattr(step_requests, "SERVE_SECONDS", 0.0)
+    server = StepRequestServer(lambda *_: None)
+    first, second = (
+        Handle(ReadAttentionRows(position, "from", "layer-mean"), lambda _: None)
+        for position in (3, 4)
+    )
+    with running(tiny_llama) as runner:
+        runner.session.prefill(list(range(40)))
+        server.submit(first)
+        server.serve(runner, lambda: True)
+        assert not first.is_over and list(server._unfinished) == [first]
+        server.submit(second)
+        server.serve(runner, lambda: False)
+        with pytest.raises(RequestError, match="a newer request"):
+            first.result(0)
+        assert second.result(0).position == 4 and not server._unfinished
+        server.submit(first := Handle(second.command, lambda _: None))
+        server.serve(runner, lambda: True)
+        server.serve(None, lambda: True)
+        assert first.is_over and not server._unfinished
 
 
 def test_a_defect_ends_its_request_and_not_the_answer(monkeypatch, tiny_llama):
