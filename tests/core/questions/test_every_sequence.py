@@ -18,7 +18,8 @@ from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.questions import wire
-from llm_lite.core.questions.table import BY_NAME, QUESTIONS, named
+from llm_lite.core.questions.activations import ReadActivations
+from llm_lite.core.questions.table import BY_NAME, BY_REQUEST, QUESTIONS, named
 from llm_lite.core.remote.address import read_address
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
@@ -64,8 +65,15 @@ def elsewhere(service: Any) -> Iterator[RemoteEngine]:
         server.stop()
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.name)
-def test_all_sequences_give_the_same_answer(client, models: dict[str, Path], question) -> None:
+WANTED = (
+    *(one.example for one in QUESTIONS),
+    ReadActivations(("layers.1.attention.heads", "logits"), 3),  # which run tokens in two ways
+)
+
+
+@pytest.mark.parametrize("wanted", WANTED, ids=lambda one: BY_REQUEST[type(one)].name)
+def test_all_sequences_give_the_same_answer(client, models: dict[str, Path], wanted) -> None:
+    question = BY_REQUEST[type(wanted)]
     path = models[question.name]
     client.load(path, exact("cpu"))
     service = serve(client, parallel=2)
@@ -73,14 +81,12 @@ def test_all_sequences_give_the_same_answer(client, models: dict[str, Path], que
         engine.submit(Generate(HELLO, FEW)).result(PATIENCE)
         held = engine.held
         assert held is not None and len(held.tokens) > 8
-        of_a_server = engine.submit(question.example).result(PATIENCE)
-    of_a_response = service.ask(held.response, question.example)
+        of_a_server = engine.submit(wanted).result(PATIENCE)
+    of_a_response = service.ask(held.response, wanted)
     with running(path, exact("cpu", query_budget=EVERY_QUERY, whole_caches=True)) as runner:
         runner.session.prefill(held.tokens)
-        expected = asked(question.example, runner)
-    parameters = {
-        one.name: getattr(question.example, one.name) for one in wire.parameters(question)
-    }
+        expected = asked(wanted, runner)
+    parameters = {one.name: getattr(wanted, one.name) for one in wire.parameters(question)}
     with llm_lite.load(path, backend="cpu", keys="fp32", values="fp32", activations="a32") as model:
         in_python = model.ask(held.tokens, question.name, **parameters)
     for found in (of_a_response, of_a_server):

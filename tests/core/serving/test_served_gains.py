@@ -5,10 +5,11 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.messages import Inspect
+from llm_lite.core.messages import CompareGains, Inspect
 from llm_lite.core.plan.step import PAGE
+from llm_lite.core.questions.activations import ReadActivations
 from llm_lite.core.serving.pages import first_name
-from tests.asking import lens
+from tests.asking import asked, lens
 from tests.core.serving.clients import GREEDY, Asked, serve
 from tests.runners import BACKENDS, exact, running
 
@@ -103,3 +104,24 @@ def test_gains_that_are_not_of_the_model_are_refused(client, served_model, gains
     service = serve(client, parallel=1)
     with pytest.raises(RequestError, match=words):
         Asked(service, tokens=OTHER, gains=gains)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_effect_and_activations_of_an_answer_are_of_its_gains(
+    client, device, served_model, backend
+):
+    client.engine.device_lost(device)
+    client.load(served_model, exact(backend))
+    service = serve(client, parallel=1)
+    Asked(service, tokens=PROMPT, gains=GAINS[2], response="r").finished()
+    Asked(service, tokens=OTHER, gains=GAINS[1]).finished()  # in the only place of gains
+    site = "layers.1.attention.output"
+    effect, found = service.ask("r", CompareGains()), service.ask("r", ReadActivations((site,), 9))
+    assert service.ask("r", CompareGains()) == effect, "the steps of one leave no gains behind"
+    with running(served_model, exact(backend), device=device) as runner:
+        runner.session.set_gains(GAINS[2], throughout=True)
+        runner.session.prefill(service.answer_tokens("r").tokens)
+        expected = asked(ReadActivations((site,), 9), runner).values[site]
+        assert effect.kl == pytest.approx(asked(CompareGains(), runner).kl, rel=1e-3)
+    assert effect.kl > 1e-3
+    np.testing.assert_allclose(found.values[site], expected, atol=1e-3)
