@@ -28,7 +28,6 @@ _MLP = ("feed_forward.sum.shared", "feed_forward.sum", *_biased("feed_forward.do
 # By the end of a name in TransformerLens (behind "blocks.L.") and of a module of Hugging Face's
 # (behind "model.layers.L."), which sites of a layer it may be: the first of them that a model has.
 _LENS: dict[str, tuple[str, ...]] = {
-    "ln1.hook_normalized": ("attention.norm",),
     "attn.hook_q": _biased("attention.q"),
     "attn.hook_k": _biased("attention.k"),
     "attn.hook_v": _biased("attention.v"),
@@ -41,7 +40,6 @@ _LENS: dict[str, tuple[str, ...]] = {
         *_biased("attention.output"),
     ),
     "hook_resid_mid": ("attention.residual",),
-    "ln2.hook_normalized": ("feed_forward.norm",),
     "mlp.hook_pre": (*_biased("feed_forward.gate"), *_biased("feed_forward.up")),
     "mlp.hook_pre_linear": _biased("feed_forward.up"),  # where there is a gate, too
     "mlp.hook_post": (
@@ -67,7 +65,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
 _WHOLE: dict[str, tuple[str, ...]] = {
     "hook_embed": ("embedding.scaled", "embedding"),
     "model.embed_tokens": ("embedding",),
-    "ln_final.hook_normalized": ("output.norm",),
     "model.norm": ("output.norm",),
     "lm_head": ("logits",),
 }

@@ -23,7 +23,7 @@ WEIGHTS = {
     "places": 4,
     "prompt": 6,
     "slice": 4,
-    "cli": 5,
+    "cli": 8,
     "markdown": 6,
     "server": 6,
     "tools": 5,

@@ -69,9 +69,9 @@ def test_states_go_on_where_tokens_run_again(recurrent_folder, device, backend):
 
 def test_behind_the_layers_each_token_has_its_own_logits(tiny_llama):
     with llm_lite.load(tiny_llama, backend="cpu", activations="a32") as model:
-        found = model.activations(TOKENS, ["lm_head", "ln_final.hook_normalized"], 40)
+        found = model.activations(TOKENS, ["lm_head", "model.norm"], 40)
         logits = model.logits(TOKENS)
-    assert found["ln_final.hook_normalized"].shape[0] == 5
+    assert found["model.norm"].shape[0] == 5
     np.testing.assert_allclose(found["lm_head"], logits[40:], **CLOSE)
 
 
