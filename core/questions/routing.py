@@ -83,4 +83,5 @@ ROUTING = Question(
     ReadRouting(),
     Routing.of,
     newest_only=True,
+    reads_rows=True,
 )

@@ -26,4 +26,5 @@ ROWS = Question(
     ReadAttentionRows(0, "from", "rollout"),
     newest_only=True,
     of_encoders=True,
+    reads_rows=True,
 )

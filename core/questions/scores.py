@@ -59,4 +59,5 @@ SCORES = Question(
     ReadScores(),
     of_encoders=True,
     turn=1,
+    reads_rows=True,
 )

@@ -124,4 +124,5 @@ STATISTICS = Question(
     "what its cache holds",
     MeasureCache("key-norm"),
     turn=1,
+    reads_rows=True,
 )

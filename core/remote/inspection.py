@@ -45,6 +45,7 @@ from llm_lite.core.remote.reading import a_list, an_object, number, text, whole
 
 F32 = NDArray[np.float32]
 MOST_VALUES = 8 << 20  # of one array
+MOST_BYTES = (64 << 20) + (1 << 20)  # of an answer in arrays: a server's 16M values
 MOST_TOKENS = 1 << 17
 MOST_LAYERS = 1024
 MOST_EXPERTS = 1 << 16
@@ -240,8 +241,8 @@ class RemoteInspection:
             return own(self, held, request, exchange)
         question = BY_REQUEST[type(request)]
         query = {"response": held.response, **wire.query_of(question, request), "format": "npz"}
-        path, most = f"/inspect/{question.name}?{urlencode(query)}", 4 * MOST_VALUES + (64 << 10)
-        raw = self._client.fetch("GET", path, None, exchange, LONG_SECONDS, most)
+        path = f"/inspect/{question.name}?{urlencode(query)}"
+        raw = self._client.fetch("GET", path, None, exchange, LONG_SECONDS, MOST_BYTES)
         try:
             arrays = npz_arrays(raw)
             arrays.pop("response", None)

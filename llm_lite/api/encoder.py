@@ -111,7 +111,7 @@ class Encoder(ModelWithoutAnswers):
         self._encoder.session.set_gains(gains_of(self._gains))
 
     @contextmanager
-    def _attending(self, ids: Sequence[int]) -> Iterator[Reading]:
-        if self._encoder.attention.note:
+    def _attending(self, ids: Sequence[int], *, queries: bool = True) -> Iterator[Reading]:
+        if queries and self._encoder.attention.note:
             raise RequestError(self._encoder.attention.note)
         yield self._reading

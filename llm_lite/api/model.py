@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, get_args
 
@@ -295,7 +295,7 @@ class Model(ClosedByWith):
         direction: Direction = "to" if to else "from"
         asked = ReadAttentionRows(place, direction, "rollout", without_first=without_first)
         check_maps(ids, (), (), self._file.model.shape)
-        read: AttentionRows = self._ask(ids, asked, with_rows=True)
+        read: AttentionRows = self._ask(ids, asked)
         return np.array(read.weights, np.float32)
 
     def scores(self, text: Text) -> dict[str, NDArray[np.float32]]:
@@ -305,7 +305,7 @@ class Model(ClosedByWith):
         no token counts."""
         ids = self._ids(text)
         check_maps(ids, (), (), self._file.model.shape)
-        found: ScoresRead = self._ask(ids, ReadScores(), with_rows=True)
+        found: ScoresRead = self._ask(ids, ReadScores())
         return dict(found.scores)
 
     def statistics(self, text: Text, what: Measure) -> NDArray[np.float32]:
@@ -318,7 +318,7 @@ class Model(ClosedByWith):
             raise RequestError(f"what: expected {expected}, found {what!r}")
         ids = self._ids(text)
         check_maps(ids, (), (), self._file.model.shape)
-        found: CacheMeasured = self._ask(ids, MeasureCache(what), with_rows=True)
+        found: CacheMeasured = self._ask(ids, MeasureCache(what))
         return np.array(found.values, np.float32)
 
     def states(self, text: Text, layer: int, head: int) -> StatesRead:
@@ -335,7 +335,7 @@ class Model(ClosedByWith):
         layers, k], the highest score first, `.shares` float32 [n, layers, k], what each weighs;
         `.layers` are the layers that have experts. RequestError for models without."""
         ids = self._ids(text)
-        found: RoutingRead = self._ask(ids, ReadRouting(), with_rows=True)
+        found: RoutingRead = self._ask(ids, ReadRouting())
         return Routing.of(found)
 
     def trace(
@@ -357,7 +357,7 @@ class Model(ClosedByWith):
         is no such question, or the model cannot answer it."""
         found = named(question)
         request = wire.request_of(found, parameters)
-        return found.present(self._ask(self._ids(text), request, with_rows=True))
+        return found.present(self._ask(self._ids(text), request))
 
     def sites(self) -> tuple[Site, ...]:
         """Return the places of the model that can be read, in the order in which it computes: each
@@ -371,15 +371,13 @@ class Model(ClosedByWith):
         [tokens, columns] by the name that was given. RequestError for a site that there is not."""
         names = (sites,) if isinstance(sites, str) else tuple(sites)
         request = ReadActivations(names, first, last)
-        found: ActivationsRead = self._ask(self._ids(text), request, with_rows=True)
+        found: ActivationsRead = self._ask(self._ids(text), request)
         return dict(found.values)
 
-    def _ask(self, ids: Sequence[int], request: StepRequest, *, with_rows: bool = False) -> Any:
-        """Return the answer to a question of core/questions/table.py about a text. `with_rows`: it
-        takes the queries of all tokens."""
+    def _ask(self, ids: Sequence[int], request: StepRequest) -> Any:
+        """Return the answer to a question of core/questions/table.py about a text."""
         question = BY_REQUEST[type(request)]
-        attending = self._attending(ids) if with_rows else nullcontext(self._reading)
-        with self._using(), attending as reading:
+        with self._using(), self._attending(ids, queries=question.reads_rows) as reading:
             reading.session.prefill(ids)
             return answer_of(question.run(request, reading.replay(question)))
 
@@ -476,19 +474,19 @@ class Model(ClosedByWith):
             self._in_force = self._gains.copy(), self._switches.copy()
 
     @contextmanager
-    def _attending(self, ids: Sequence[int]) -> Iterator[Reading]:
-        """Yield what reads a text whose attention is asked for: the model as it runs if it keeps
-        enough, else a copy that keeps all."""
+    def _attending(self, ids: Sequence[int], *, queries: bool = True) -> Iterator[Reading]:
+        """Yield what reads a text that is asked about: the model as it runs if it keeps all keys of
+        it, and all queries where these are needed, else a copy that does."""
         source, session = self._runner.attention, self._runner.session
-        kept = [source.ring_rows, session.context, *(layer.key_rows for layer in source.layers)]
-        if len(ids) <= min(kept):
+        kept = [session.context, *(layer.key_rows for layer in source.layers)]
+        if len(ids) <= min([source.ring_rows, *kept] if queries else kept):
             session.clear()
             yield self._reading
             return
         options = replace(
             self._options,
             context=len(ids),
-            query_budget=EVERY_QUERY,
+            query_budget=EVERY_QUERY if queries else self._options.query_budget,
             whole_caches=True,
             draft_model="",
         )

@@ -135,6 +135,9 @@ class Translator(ModelWithoutAnswers):
     def experts(self, text: Text) -> NoReturn:
         self._refuse()
 
+    def sites(self) -> NoReturn:
+        self._refuse()
+
     def trace(
         self, text: Text, position: int = -1, layer: int = 0, head: int | None = None
     ) -> NoReturn:
@@ -144,7 +147,7 @@ class Translator(ModelWithoutAnswers):
         self._refuse()
 
     @contextmanager
-    def _attending(self, ids: Sequence[int]) -> Iterator[Reading]:
+    def _attending(self, ids: Sequence[int], *, queries: bool = True) -> Iterator[Reading]:
         """Yield the attention of the encoder, and what reads a source."""
         source = self._runner.attention_of("encoder")
         if source.note:

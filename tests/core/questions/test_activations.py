@@ -5,6 +5,7 @@ import pytest
 
 import llm_lite
 from llm_lite.core.errors import RequestError
+from llm_lite.core.loading import loader
 from llm_lite.core.questions import activations
 from llm_lite.core.questions import sites as naming
 from llm_lite.core.questions.activations import ReadActivations
@@ -183,3 +184,12 @@ def test_names_of_others_stand_for_the_same_sites(tiny_llama):
         ):
             assert site_of(plan, alias) == site_of(plan, name)
             assert alias in site_of(plan, name).aliases
+
+
+def test_no_second_model_is_made_where_queries_are_not_needed(tiny_llama, monkeypatch):
+    with llm_lite.load(tiny_llama, backend="cpu", query_budget=0) as model:
+        made = []
+        monkeypatch.setattr(loader, "start", lambda *given, **more: made.append(given))
+        assert model.activations(TOKENS, "logits")["logits"].shape[0] == len(TOKENS)
+        assert model.ask(TOKENS, "lens", position=3).rows
+        assert made == []
