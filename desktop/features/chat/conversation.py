@@ -84,7 +84,8 @@ class CompareItem:
                 ui, page, (x, at.y + self.label), self._paint, {}, imgui.get_window_draw_list()
             )
         middle = at.x + self.column + ui.u(4)
-        low, high = ImVec2(middle, at.y), ImVec2(middle, at.y + self.height - ui.u(4))
+        low = ImVec2(middle, at.y + self.label - ui.u(1))  # below the head, whose words are wide
+        high = ImVec2(middle, at.y + self.height - ui.u(4))
         draw.add_line(low, high, ui.color("border"), max(1.0, ui.u(0.25)))
         return self._draw_head(at)
 
