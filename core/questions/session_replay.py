@@ -14,6 +14,7 @@ from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.inspected import InspectedSession
+from llm_lite.core.inspect.lesson.collecting import trace_token
 from llm_lite.core.kv_cache.contents import values_of
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.messages import FollowToken, Gains, ReadAttentionRows, TokenTrace
@@ -98,7 +99,8 @@ class SessionReplay:
         return AttentionRowsReader(self._source)
 
     def trace(self, request: FollowToken) -> TokenTrace:
-        raise NotImplementedError
+        """Return the trace without texts of tokens."""
+        return trace_token(self._session, self._source, request)
 
     def nearest(self, length: int, end: int) -> tuple[int, State | None]:
         states = self._session.cache.states

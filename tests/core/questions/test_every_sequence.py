@@ -26,7 +26,7 @@ from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
-from tests.asking import asked
+from tests.asking import asked, replay
 from tests.children import PATIENCE
 from tests.core.serving.clients import serve
 from tests.families import family_of
@@ -161,3 +161,13 @@ def test_numbers_in_json_have_as_many_digits_as_count() -> None:
         "found": [1.234568e-7, -0.01234568, 0.0, 123456800.0, None, None]
     }
     assert wire.plain(np.arange(3, dtype=np.uint16)) == [0, 1, 2]
+
+
+def test_a_session_traces_as_its_runner_does(models: dict[str, Path]) -> None:
+    with running(models["trace"], exact("cpu")) as runner:
+        runner.session.prefill((5, 6, 7, 8))
+        request = named("trace").example
+        bare = replay(runner.session).trace(request)
+        found = asked(request, runner).trace
+    assert bare.opened == found.opened and bare.growth == found.growth
+    assert bare.texts == () and len(found.texts) == len(found.tokens)
