@@ -48,7 +48,7 @@ from llm_lite.core.kv_cache.provenance import (
     plan_prefill,
 )
 from llm_lite.core.messages import Gains
-from llm_lite.core.plan.ops import STATEFUL
+from llm_lite.core.plan.ops import STATEFUL, STORES
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Segment, Step
 from llm_lite.core.quant.tensor import TensorData
@@ -548,7 +548,7 @@ class Session:
                 for first, last in pairwise(ends):
                     if should_stop is not None and should_stop():
                         raise CancelledError("stopped")
-                    self.executor.run_ops(plan, step, first, last, ("store",))
+                    self.executor.run_ops(plan, step, first, last, STORES)
             states.commit(done, step.kv_length, step.states[0][1], keep=True)
             done = step.kv_length
 

@@ -1,1 +1,1 @@
-"""The inspection of a running model: attention, logit lens, statistics of the cache, head gains."""
+"""Attention of a running model: the queries and keys that it keeps, maps of heads, their scores."""

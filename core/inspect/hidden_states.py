@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.files.mapping import MappedFiles
+from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
-
-_STORES = ("store",)  # the caches hold these tokens already
 
 
 class HiddenSession(Protocol):
@@ -44,7 +43,7 @@ def hidden_states(
         plan = executor.program.plan_for(step.count, step.outputs)
         end, tensor = _before_the_head(plan)
         with session.files.unchanged():
-            executor.run_ops(plan, step, 0, end, _STORES)
+            executor.run_ops(plan, step, 0, end, STORES)
             yield executor.read(plan, plan.tensors[tensor], step)
         at += len(part)
 

@@ -1,4 +1,4 @@
-"""The interface of a session to inspection; `generation.session.Session` has it all."""
+"""The part of a sequence that inspection needs: its tokens, its cache, and running it again."""
 
 from __future__ import annotations
 

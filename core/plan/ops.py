@@ -294,6 +294,7 @@ _TABLE = (
 
 OPS: Mapping[str, OpSpec] = MappingProxyType({spec.name: spec for spec in _TABLE})
 STATEFUL = frozenset(spec.name for spec in _TABLE if "state" in spec.outputs)
+STORES = ("store",)  # left out where tokens run again, so that nothing kept is written again
 # Of the arrays in which plans are handed to C++.
 MOST_INPUTS = max(len(spec.inputs) for spec in _TABLE)
 MOST_OUTPUTS = max(len(spec.outputs) for spec in _TABLE)

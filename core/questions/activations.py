@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.messages import Event, StepRequest
+from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.question import Parts, Question
-from llm_lite.core.questions.replay import PART, STORES, Replay
+from llm_lite.core.questions.replay import PART, Replay
 from llm_lite.core.questions.running import parts_again
 from llm_lite.core.questions.sites import Site, sites_named
 from llm_lite.core.records import about

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.messages import Alternative, Inspect, LensResult, LensRow
+from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.question import Parts, Question, Where
-from llm_lite.core.questions.replay import STORES, Replay
+from llm_lite.core.questions.replay import Replay
 from llm_lite.core.questions.running import check_position, token_again
 
 F32 = NDArray[np.float32]

@@ -23,7 +23,6 @@ from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 
 F32 = NDArray[np.float32]
-STORES = ("store",)  # ops that are left out, so that nothing kept is written again
 PART = 32  # tokens that run at once: few, as a message waits for them, and enough for products
 
 

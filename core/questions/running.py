@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from llm_lite.core.errors import RequestError
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.messages import Gains
+from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.step import Step
-from llm_lite.core.questions.replay import PART, STORES, Replay
+from llm_lite.core.questions.replay import PART, Replay
 
 
 def parts_again(

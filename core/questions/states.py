@@ -27,11 +27,12 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.reference import DeltaInputs, kept_part
 from llm_lite.core.kv_cache.states import State, state_tensors
 from llm_lite.core.messages import ReadStates, StatesRead
+from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.plan import Op, Plan
 from llm_lite.core.plan.recurrent_layers import state_layers
 from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.question import Parts, Question
-from llm_lite.core.questions.replay import STORES, Replay
+from llm_lite.core.questions.replay import Replay
 from llm_lite.core.questions.running import parts_again
 
 F32 = NDArray[np.float32]

@@ -19,11 +19,11 @@ from llm_lite.core.inspect.lesson.one_head import ReadRows
 from llm_lite.core.kv_cache.contents import values_of
 from llm_lite.core.messages import Gains
 from llm_lite.core.plan.attention_layers import attention_layers
+from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.plan.step import Step
 
 F32 = NDArray[np.float32]
-_STORES = ("store",)  # ops left out, so that nothing kept is written again
 
 
 class TracedSession(Protocol):
@@ -64,7 +64,7 @@ class TracedRun(Struct, frozen=True):
         done, plan, executor = 0, self.plan, self.session.executor
         with self.session.files.unchanged():
             for index in sorted(set(wanted)):
-                executor.run_ops(plan, self.step, done, index + 1, _STORES)
+                executor.run_ops(plan, self.step, done, index + 1, STORES)
                 tensor = plan.tensors[plan.ops[index].outputs[0]]
                 rows = executor.read(plan, tensor, self.step)
                 found[index] = self.session.checked(
