@@ -31,7 +31,7 @@ NEITHER := not build and not browser
 
 SOURCES := CMakeLists.txt tools/kernel_schema.py tools/compile_shaders.py core/plan/ops.py core/quant/formats.py $(shell find kernels_cpp kernels_glsl -type f)
 PYTHON_FILES := llm_lite core desktop packages tests tools docs/notebook.py
-CPP_FILES := $(shell find kernels_cpp tests/cross tests/sanitize -name '*.cpp' -o -name '*.h')
+CPP_FILES := $(shell find kernels_cpp tools/cross tests/sanitize -name '*.cpp' -o -name '*.h')
 
 .PHONY: messages options questions lock run setup setup-test test thorough vulkan check lint format tour fuzz sanitize wheel-test recipes conformance bench bench-avx2 bench-files bench-llamas bench-llamas-avx2 bench-recurrent bench-depth bench-vulkan clean
 .DELETE_ON_ERROR:
@@ -42,11 +42,11 @@ run: setup
 	  exec $(BIN)/llm-lite desktop; \
 	else \
 	  echo "There is no display: running the tour, which draws the same interface into pictures."; \
-	  exec $(BIN)/llm-lite tour $(TOUR); \
+	  exec $(BIN)/python -m tools.tour $(TOUR); \
 	fi
 
 tour: setup
-	$(BIN)/llm-lite tour $(TOUR)
+	$(BIN)/python -m tools.tour $(TOUR)
 
 setup: $(VENV)/.built
 
@@ -90,7 +90,7 @@ recipes: setup-test
 	$(BIN)/python -m pytest tests/recipes -m ""
 
 conformance: setup-test
-	$(BIN)/python -m tests.cross.conformance
+	$(BIN)/python -m tools.cross.conformance
 
 messages: setup-test
 	$(BIN)/python tools/messages.py
@@ -113,37 +113,37 @@ sanitize: setup-test
 # Us against llama.cpp, which is built first: minutes, and 8 GB of disk for Gemma 3n's shapes. For a
 # quiet machine.
 bench: setup-test
-	$(BIN)/python -m tests.bench.peers
-	$(BIN)/python -m tests.bench.compare --json tests/bench/results/cpu.json --page docs/speed.md
-	$(BIN)/python -m tests.bench.gemma3n --json tests/bench/results/gemma3n.json
+	$(BIN)/python -m tools.bench.peers
+	$(BIN)/python -m tools.bench.compare --json tools/bench/results/cpu.json --page docs/speed.md
+	$(BIN)/python -m tools.bench.gemma3n --json tools/bench/results/gemma3n.json
 
 bench-avx2: setup-test
-	$(BIN)/python -m tests.bench.peers --avx2
-	$(BIN)/python -m tests.bench.compare --isa avx2 --repeat 3 --json tests/bench/results/avx2.json --page docs/speed.md
+	$(BIN)/python -m tools.bench.peers --avx2
+	$(BIN)/python -m tools.bench.compare --isa avx2 --repeat 3 --json tools/bench/results/avx2.json --page docs/speed.md
 
 bench-files: setup-test
-	$(BIN)/python -m tests.bench.peers --files SmolLM2
-	$(BIN)/python -m tests.bench.files files --json tests/bench/results/files.json --page docs/speed.md
+	$(BIN)/python -m tools.bench.peers --files SmolLM2
+	$(BIN)/python -m tools.bench.files files --json tools/bench/results/files.json --page docs/speed.md
 
 bench-llamas: setup-test
-	$(BIN)/python -m tests.bench.peers --ik --files "Llama 1B" "Llama 3B" "Llama 8B"
-	$(BIN)/python -m tests.bench.files llamas --json tests/bench/results/llamas.json --page docs/speed.md
+	$(BIN)/python -m tools.bench.peers --ik --files "Llama 1B" "Llama 3B" "Llama 8B"
+	$(BIN)/python -m tools.bench.files llamas --json tools/bench/results/llamas.json --page docs/speed.md
 
 bench-llamas-avx2: setup-test
-	$(BIN)/python -m tests.bench.peers --avx2 --ik --files "Llama 1B" "Llama 3B" "Llama 8B"
-	$(BIN)/python -m tests.bench.files llamas-avx2 --json tests/bench/results/llamas_avx2.json --page docs/speed.md --summary README.md
+	$(BIN)/python -m tools.bench.peers --avx2 --ik --files "Llama 1B" "Llama 3B" "Llama 8B"
+	$(BIN)/python -m tools.bench.files llamas-avx2 --json tools/bench/results/llamas_avx2.json --page docs/speed.md --summary README.md
 
 bench-recurrent: setup-test
-	$(BIN)/python -m tests.bench.peers --ik --files "Qwen3.5 0.8B"
-	$(BIN)/python -m tests.bench.files recurrent --json tests/bench/results/recurrent.json --page docs/speed.md
+	$(BIN)/python -m tools.bench.peers --ik --files "Qwen3.5 0.8B"
+	$(BIN)/python -m tools.bench.files recurrent --json tools/bench/results/recurrent.json --page docs/speed.md
 
 bench-depth: setup-test
-	$(BIN)/python -m tests.bench.peers
-	$(BIN)/python -m tests.bench.depth --json tests/bench/results/depth.json --page docs/speed.md --chart docs/pictures/depth.svg
+	$(BIN)/python -m tools.bench.peers
+	$(BIN)/python -m tools.bench.depth --json tools/bench/results/depth.json --page docs/speed.md --chart docs/pictures/depth.svg
 
 bench-vulkan: setup-test
-	$(BIN)/python -m tests.bench.peers --vulkan
-	$(BIN)/python -m tests.bench.compare --backend vulkan --repeat 3 --json tests/bench/results/vulkan.json --page docs/speed.md
+	$(BIN)/python -m tools.bench.peers --vulkan
+	$(BIN)/python -m tools.bench.compare --backend vulkan --repeat 3 --json tools/bench/results/vulkan.json --page docs/speed.md
 
 clean:
 	rm -rf build $(VENV)

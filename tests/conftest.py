@@ -31,7 +31,7 @@ DAY = 86_400.0  # seconds
 # Files of many seconds, longest first: a worker that began one last would work alone.
 LONG = (
     "sanitize/test_kernels.py",
-    "desktop/tour/test_tour.py",
+    "tools/tour/test_tour.py",
     "desktop/person/test_person.py",
     "core/exec/vulkan/test_vulkan_shared_steps.py",
     "core/exec/vulkan/test_vulkan_kernels.py",
@@ -48,7 +48,7 @@ LONG = (
     "core/kv_cache/test_overflow.py",
     "core/exec/vulkan/test_vulkan_fusion.py",
     "core/exec/vulkan/test_vulkan_attention.py",
-    "bench/test_instructions.py",
+    "tools/bench/test_instructions.py",
     "core/models/test_encoders.py",
     "core/generation/speculation/test_draft_model.py",
     "core/loading/test_loader.py",
@@ -75,7 +75,7 @@ LONG = (
     "cli/test_interrupts.py",
     "core/convert/test_slicing.py",
     "desktop/program/test_outside_text.py",
-    "desktop/tour/test_other_models.py",
+    "tools/tour/test_other_models.py",
     "core/inspect/test_smollm2_attention.py",
 )
 

@@ -21,8 +21,8 @@ import pytest
 # The beginning of a test's name -> why `make test` does without it.
 THOROUGH: Mapping[str, str] = {
     "tests/sanitize": "compiles the kernels again, and runs tests of ops that `make test` runs too",
-    "tests/desktop/tour/test_tour.py": "draws all pictures; each view has tests of its own",
-    "tests/desktop/tour/test_other_models.py": "draws the pictures of other kinds of models",
+    "tests/tools/tour/test_tour.py": "draws all pictures; each view has tests of its own",
+    "tests/tools/tour/test_other_models.py": "draws the pictures of other kinds of models",
     "tests/fuzz": "hostile files, each in a process; what they once broke has a test of its own",
     "tests/test_notebook.py": "runs a notebook on what tests of the Python interface use",
     # They start the program, or a copy of it, again and again.
@@ -30,7 +30,7 @@ THOROUGH: Mapping[str, str] = {
     "tests/test_wheel.py": "unpacks and installs the program as a person's pip does",
     "tests/test_checkout_folder.py::test_every": "configures the build in odd folders",
     "tests/test_tiers.py": "starts pytest many times",
-    "tests/cross": "tests of scripts that people run by hand",
+    "tests/tools/cross": "tests of scripts that people run by hand",
     "tests/cli/test_streams.py": "starts the program with each stream closed, full or cut off",
     "tests/cli/test_endings.py": "starts the program and ends it by each signal",
     "tests/cli/test_interrupts.py": "interrupts the program wherever it is",
@@ -41,9 +41,8 @@ THOROUGH: Mapping[str, str] = {
     "tests/core/formats/test_variant_writer.py::test_killed": "kills the program at many moments",
     "tests/core/history/test_kills.py": "kills the program at many moments",
     # They measure, or watch those who do.
-    "tests/bench/test_instructions.py": "counts instructions one by one",
-    "tests/bench/test_busy.py": "runs tests beside busy loops",
-    "tests/bench/test_prompt_frames.py": "draws frames while a prompt is read",
+    "tests/tools/bench/test_instructions.py": "counts instructions one by one",
+    "tests/tools/bench/test_prompt_frames.py": "draws frames while a prompt is read",
     "tests/cli/test_measures.py::test_bench": "measures speed",
     "tests/cli/test_measures.py::test_doctor_measures_modes": "measures speed",
     "tests/core/metrics/test_kernel_study.py::test_every_shader": "teaching forms of one product",
@@ -117,7 +116,9 @@ GROUPS: Mapping[str, Group] = {
         ),
     ),
     "fuzz": Group(("tests/fuzz",), (*_PROGRAM, "tests/fuzz")),
-    "tour": Group(("tests/desktop/tour",), (*_PROGRAM, "tests/desktop")),
+    "tour": Group(
+        ("tests/tools/tour",), (*_PROGRAM, "tools/tour", "tests/desktop", "tests/tools/tour")
+    ),
     "notebook": Group(
         ("tests/test_notebook.py",),
         ("docs/notebook.py", "llm_lite", "core", "kernels_cpp", "tests/test_notebook.py"),

@@ -216,13 +216,14 @@ def _is_third_person(word: str) -> bool:
 
 
 def checked_files() -> list[Path]:
-    """Return the Python files of the product and of tools/."""
-    return [*program_files(), *sorted((ROOT / "tools").glob("*.py"))]
+    """Return the Python files of the product, the scripts in tools/ and the tour."""
+    tools = ROOT / "tools"
+    return [*program_files(), *sorted(tools.glob("*.py")), *sorted((tools / "tour").rglob("*.py"))]
 
 
 @cache
 def fragments() -> tuple[Docstring, ...]:
-    """Return every docstring of the product and of tools/ that is a fragment."""
+    """Return every docstring of `checked_files` that is a fragment."""
     return tuple(
         one
         for path in checked_files()

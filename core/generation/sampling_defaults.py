@@ -27,7 +27,7 @@ class Family(Struct, frozen=True):
     pattern: str
     source: str
     values: Mapping[str, float]
-    measured: Mapping[str, float] = field(default_factory=dict)  # by `tests.cross.everyday`
+    measured: Mapping[str, float] = field(default_factory=dict)  # by `tools.cross.everyday`
 
 
 def _card(family: str) -> str:

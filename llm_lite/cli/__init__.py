@@ -1,1 +1,1 @@
-"""The command line: a file a subcommand. Only `desktop` and `tour` import the window."""
+"""The command line: a file a subcommand. Only `desktop` imports the window."""

@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 try:
     import resource
@@ -39,8 +40,13 @@ def _collect_from_here() -> None:
 
 
 def main() -> int:
-    """The exit code of `cli.main.main`; does not return where threads are left that would not
-    survive the interpreter's end."""
+    """Run `llm-lite`; its exit code."""
+    return run(cli.main)
+
+
+def run(command: Callable[..., int]) -> int:
+    """Return the exit code of `command`, which calls its `imported` when all modules are there;
+    does not return where threads are left that would not survive the interpreter's end."""
     endings.catch_all()
     try:
         if _ANSWERS:
@@ -52,7 +58,7 @@ def main() -> int:
             )
             return endings.FAILED
         gc.disable()  # modules are imported next: all that they make stays
-        code = cli.main(imported=_collect_from_here)
+        code = command(imported=_collect_from_here)
         interrupts.end()
     except KeyboardInterrupt:  # between the two
         code = interrupts.CODE

@@ -44,7 +44,6 @@ _TRANSLATING = (
 # Command -> the module whose `run(arguments) -> exit code` carries it out, imported when used.
 _COMMANDS = {
     "desktop": "llm_lite.cli.commands.desktop",
-    "tour": "llm_lite.cli.commands.tour",
     "chat": "llm_lite.cli.commands.chat",
     "serve": "llm_lite.cli.commands.serve",
     "embed": "llm_lite.cli.commands.embed",
@@ -131,7 +130,8 @@ def _parser() -> Parser:
     speculating = [engine, _speculation_parent()]
     answering = [*speculating, _sampling_parent()]
 
-    _window(commands, answering)
+    desktop = commands.add_parser("desktop", parents=answering, help="open the window")
+    desktop.add_argument("model", nargs="?", metavar="MODEL", help=MODEL)
     _chat(commands, answering)
     add_serving(
         commands.add_parser(
@@ -162,21 +162,6 @@ def _parser() -> Parser:
     _quantize(commands)
     _machine(commands, engine)
     return parser
-
-
-def _window(commands: Subparsers, answering: list[Parser]) -> None:
-    desktop = commands.add_parser("desktop", parents=answering, help="open the window")
-    desktop.add_argument("model", nargs="?", metavar="MODEL", help=MODEL)
-
-    tour = commands.add_parser(
-        "tour", parents=answering, help="run the window without a display and write pictures of it"
-    )
-    tour.add_argument("directory", type=Path, metavar="DIR")
-    tour.add_argument("--prompt", help="what to ask the model")
-    tour.add_argument("--model", metavar="MODEL")
-    tour.add_argument(
-        "--language", default="en", metavar="CODE", help="language of the window: en, ko"
-    )
 
 
 def _chat(commands: Subparsers, answering: list[Parser]) -> None:

@@ -74,7 +74,7 @@ WRONG_USAGE = (
     ["logits", "model.gguf", "--text", "a"],
     ["bench", "--temperature", "0"],
     ["models"],
-    ["tour"],
+    ["embed"],
 )
 
 
@@ -119,7 +119,7 @@ def test_help_and_version(capsys, words):
     assert "llm-lite" in capsys.readouterr().out
 
 
-ANSWERING = ("desktop", "tour", "chat")
+ANSWERING = ("desktop", "chat")
 MEASURING = ("logits", "attention", "bench", "perplexity", "doctor")
 
 

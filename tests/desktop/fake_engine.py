@@ -65,7 +65,6 @@ from llm_lite.core.messages import (
     Unfit,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.tour.scenes.encoding import BUNDLED
 from tests.desktop import fake_tasks
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.encoding_fake import as_encoder, compared, encoded
@@ -90,6 +89,7 @@ from tests.desktop.fake_answers import (
 )
 from tests.desktop.fake_model import EXECUTOR, MODEL, ROW
 from tests.desktop.lesson_fake import followed
+from tools.tour.scenes.encoding import BUNDLED
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "tokenizers"
 

@@ -6,9 +6,9 @@ from llm_lite.desktop.app.interface import Interface, create_context, destroy_co
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.tour.input_driver import InputDriver
 from llm_lite.desktop.widgets.fonts import load_fonts
 from tests.desktop.fake_model import EXECUTOR, MODEL
+from tools.tour.input_driver import InputDriver
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
 

@@ -51,7 +51,6 @@ def test_no_chord_is_typed_elsewhere():
         if (
             "/desktop/" not in place
             or "/desktop/features/commands/" in place
-            or "/desktop/tour/" in place
             or "/input_method/" in place
         ):
             continue

@@ -1,6 +1,6 @@
 """What clients sent, without their texts: a text is kept as its length, and made of other words.
 
-`tests.cross.conformance --record` writes it, `test_clients.py` sends it again.
+`tools.cross.conformance --record` writes it, `test_clients.py` sends it again.
 """
 
 from __future__ import annotations

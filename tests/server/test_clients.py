@@ -1,4 +1,4 @@
-"""What clients sent (`tests.cross.conformance --record`), sent again: each request is answered."""
+"""What clients sent (`tools.cross.conformance --record`), sent again: each request is answered."""
 
 import json
 

@@ -11,7 +11,7 @@ from llm_lite.core.memory import available_bytes, spared
 if TYPE_CHECKING:
     from llm_lite.core.gpu.info import DeviceInfo
 
-# Measured, as `python -m tests.bench.fit` prints it.
+# Measured, as `python -m tools.bench.fit` prints it.
 # Bytes resident on Linux, x86-64: Python 3.11, NumPy, our modules and the compiled kernels, before
 # a model is opened.
 PROGRAM = 40 << 20

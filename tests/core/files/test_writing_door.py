@@ -58,8 +58,6 @@ EXCEPTIONS = {
     ("llm_lite/cli/conversation/full_editor.py", "os.ftruncate"): "of a file that has grown",
     ("llm_lite/cli/terminal/output.py", "os.open"): "os.devnull, in the place of a closed stream",
     ("llm_lite/cli/terminal/output.py", "open"): "the same, and standard output itself",
-    ("desktop/tour/scenes/quantization.py", "tempfile.TemporaryDirectory"): "a folder of its own",
-    ("desktop/tour/stage.py", "tempfile.TemporaryDirectory"): "a folder of its own",
 }
 METHODS = {
     *("write_bytes", "write_text", "touch", "mkdir", "rmdir", "unlink", "rename"),

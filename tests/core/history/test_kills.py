@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.core.history.killing import kill_once, lives
 
 KILLS = 10
-GRACE = 1.5  # seconds; `python -m tests.cross.history_kills` allows one
+GRACE = 1.5  # seconds; `python -m tools.cross.history_kills` allows one
 
 
 def test_nothing_but_the_last_words_is_lost(tmp_path):

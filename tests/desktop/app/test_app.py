@@ -25,7 +25,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.sampling.model import with_asked
 from llm_lite.desktop.render.clipboard import SILENT
 from llm_lite.desktop.render.window import Window
-from llm_lite.desktop.tour.input_driver import InputDriver
+from tools.tour.input_driver import InputDriver
 
 # isort: split
 import glfw

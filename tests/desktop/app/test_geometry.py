@@ -11,10 +11,10 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.program import status_bar
 from llm_lite.desktop.features.program.rail import PANELS, entries
 from llm_lite.desktop.features.program.state import Load, Message, Notice, Running
-from llm_lite.desktop.tour.input_driver import AWAY
 from llm_lite.desktop.widgets.theme import DARK, LIGHT, vec
 from tests.desktop.headless import READY
 from tests.desktop.widgets.test_theme_contrast import contrast
+from tools.tour.input_driver import AWAY
 
 OPENERS = [(panel.opener, panel.name) for panel in PANELS] + [("status.executor", "executor")]
 SCREENS = [((960, 540), 13), ((960, 540), 15), ((1280, 720), 26), ((1440, 900), 15)]

@@ -17,13 +17,13 @@ from llm_lite.desktop.features.program.rail import PANELS, icon_style
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Load, Message, Notice, Running
 from llm_lite.desktop.features.registry import VIEWS
-from llm_lite.desktop.tour.example_models import LOCAL
-from llm_lite.desktop.tour.input_driver import InputDriverError
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
 from tests.desktop.fake_answers import ANSWER
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import READY, sent
+from tools.tour.example_models import LOCAL
+from tools.tour.input_driver import InputDriverError
 
 KEY = imgui.Key
 OPENERS = [(p.opener, p.name) for p in PANELS] + [("status.executor", "executor")]

@@ -26,8 +26,8 @@ from llm_lite.desktop.features.history.model import (
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.model import KeepNow, Resume
 from llm_lite.desktop.features.tokens.state import XRay
-from llm_lite.desktop.tour.scenes.encoding import BUNDLED
 from tests.desktop.fake_engine import FakeEngine
+from tools.tour.scenes.encoding import BUNDLED
 
 LONG = 3600.0  # seconds: no frame is due
 MOST_FRAMES = 200  # until the window rests

@@ -15,10 +15,10 @@ from llm_lite.desktop.features.figures.view import SavePaths, default_path
 from llm_lite.desktop.features.program.model import ExportAttention, SetAttention
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.render.png import read_png
-from llm_lite.desktop.tour.scenes.encoding import BUNDLED
-from llm_lite.desktop.tour.stage import Stage
 from llm_lite.desktop.widgets.theme import DARK
 from tests.desktop.fake_engine import FakeEngine
+from tools.tour.scenes.encoding import BUNDLED
+from tools.tour.stage import Stage
 
 pytestmark = pytest.mark.vulkan
 

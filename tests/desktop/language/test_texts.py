@@ -19,7 +19,6 @@ DRAWN = {
 }  # fmt: skip
 # Not for the person at the window: whoever reads a report or a terminal.
 QUIET_FOLDERS = {
-    "tour": "a script, which says what it does to those who call it",
     "render": "what drivers refuse, told on the terminal where there is no window",
     "language": "names the languages",
 }

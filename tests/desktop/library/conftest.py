@@ -5,8 +5,8 @@ import pytest
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.library.host import LibraryHost
 from llm_lite.desktop.features.library.model import ShowLibrary
-from llm_lite.desktop.tour.example_models import LOCAL, ExampleServices
 from tests.desktop.headless import READY
+from tools.tour.example_models import LOCAL, ExampleServices
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from llm_lite.desktop.features.library.model import (
 from llm_lite.desktop.features.library.state import HubSearch
 from llm_lite.desktop.features.program.model import OpenLink, OpenModel
 from llm_lite.desktop.language.incoming import fit_to_show
-from llm_lite.desktop.tour.example_models import CURATED, FOUND, LOCAL, ExampleServices
+from tools.tour.example_models import CURATED, FOUND, LOCAL, ExampleServices
 
 
 def test_nothing_is_asked_of_the_network_before_search_is_pressed(library):

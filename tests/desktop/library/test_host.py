@@ -17,8 +17,8 @@ from llm_lite.desktop.features.library.model import (
 )
 from llm_lite.desktop.features.library.state import HubSearch
 from llm_lite.desktop.features.program.notices import defects
-from llm_lite.desktop.tour.example_models import FOUND, LOCAL, QUEUE, ExampleServices
 from tests.children import PATIENCE
+from tools.tour.example_models import FOUND, LOCAL, QUEUE, ExampleServices
 
 HIDDEN = "\x1b[31mred\x1b[0m\nline"
 

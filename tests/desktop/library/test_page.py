@@ -24,10 +24,10 @@ from llm_lite.desktop.features.library.model import (
 from llm_lite.desktop.features.library.view import OpenPopup
 from llm_lite.desktop.features.program.model import OpenModel, SetFontSize
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.tour.example_models import FOUND, LOCAL, ExampleServices
-from llm_lite.desktop.tour.scenes.library import look_at_library
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
+from tools.tour.example_models import FOUND, LOCAL, ExampleServices
+from tools.tour.scenes.library import look_at_library
 
 QWEN = "qwen3-4b-instruct"
 

@@ -15,7 +15,7 @@ from llm_lite.desktop.features.library.model import (
     UndoRemoval,
 )
 from llm_lite.desktop.features.program.model import OpenModel
-from llm_lite.desktop.tour.example_models import DOWNLOADING, LOCAL, QUEUE
+from tools.tour.example_models import DOWNLOADING, LOCAL, QUEUE
 
 
 def test_each_job_has_the_buttons_of_its_state(library):

@@ -38,7 +38,7 @@ from llm_lite.desktop.features.library.state import (
 )
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.tour.example_models import CURATED, FOUND, LOCAL, fit_of
+from tools.tour.example_models import CURATED, FOUND, LOCAL, fit_of
 
 SHOWN = AppState(library=LibraryState(shown=True))
 WORDS = HubSearch("qwen3")

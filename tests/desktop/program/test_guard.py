@@ -14,9 +14,9 @@ from llm_lite.desktop.features.program.guard import attempt
 from llm_lite.desktop.features.program.notices import ReportDefect
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.registry import VIEWS
-from llm_lite.desktop.tour.input_driver import InputDriverError
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY
+from tools.tour.input_driver import InputDriverError
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from llm_lite.desktop.features.quantization.step_account import (
 )
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import use
-from llm_lite.desktop.tour.scenes.quantization import look_at_account, scroll_to
 from tests.desktop import fake_tasks
 from tests.desktop.fake_tasks import ACCOUNT
 from tests.desktop.quantization.test_quantization_views import at_rest, last, panel  # noqa: F401
+from tools.tour.scenes.quantization import look_at_account, scroll_to
 
 
 def shown(one):

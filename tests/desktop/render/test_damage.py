@@ -15,8 +15,8 @@ from llm_lite.desktop.render import damage
 from llm_lite.desktop.render.damage import MOST, joined
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.render.offscreen import OffscreenTarget
-from llm_lite.desktop.tour.stage import Stage
 from tests.desktop.fake_engine import FramedEngine
+from tools.tour.stage import Stage
 
 pytestmark = pytest.mark.vulkan
 

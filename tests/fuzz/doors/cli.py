@@ -79,7 +79,7 @@ _NUMBERS += (str(2**31), str(2**64), "9" * 4500, "", "x", "0x10", "1.", "-0", "6
 _LONG = {"--benchmark-modes"}
 _BOUNDED = {"--new-tokens", "--prompt-tokens", "--depth", "--repeat", "--conversation"}
 _SHORT_BENCH = ["--prompt-tokens", "4", "--new-tokens", "2", "--repeat", "1", "--conversation", "0"]
-_COMMANDS_WITH_A_WINDOW = ("desktop", "tour")
+_COMMANDS_WITH_A_WINDOW = ("desktop",)
 
 
 def words() -> st.SearchStrategy[list[str]]:

@@ -2,7 +2,7 @@
 other ops with, in every format.
 
 Products by AMX's tile registers are emulated or real, those by Arm's SMMLA run where the processor
-has it (`tests/cross/aarch64.py` emulates one). What is emulated is what the instructions are
+has it (`tools/cross/aarch64.py` emulates one). What is emulated is what the instructions are
 documented to do; all else of the kernel is compiled as for a processor that has them.
 """
 

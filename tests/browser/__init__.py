@@ -1,0 +1,1 @@
+"""The page in a real browser: `python -m pytest -m browser tests/browser`."""

@@ -1,1 +1,0 @@
-"""The page in a real browser: `python -m pytest -m browser tests/cross/page`."""

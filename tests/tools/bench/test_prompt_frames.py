@@ -1,0 +1,22 @@
+"""Frames of a long prompt, with a fake engine."""
+
+import pytest
+
+from llm_lite.core.messages import EngineOptions
+from tests.desktop.fake_engine import FramedEngine
+from tools.bench.prompt_frames import long_prompt, measure
+
+pytestmark = pytest.mark.vulkan
+
+
+def test_frames_are_counted_by_phase(monkeypatch):
+    monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
+    found = measure(EngineOptions(), None, 30, 40, lambda device, wake: FramedEngine(wake))
+    assert found["validation_messages"] == []
+    assert found["device"]["name"] and found["stats"]["new_tokens"] > 0
+    for phase in ("idle", "prefill", "decode"):
+        assert found["frame_ms"][phase]["frames"] > 0
+
+
+def test_a_prompt_has_its_words():
+    assert len(long_prompt(500).split()) == 504

@@ -1,0 +1,1 @@
+"""What each client of `tools.cross.conformance` runs: one turn with a call of a function."""
