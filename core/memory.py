@@ -16,7 +16,7 @@ MARGIN = 16  # a share of what is available that is left alone
 
 class CacheMemory(Struct, frozen=True):
     """The memory of a context's cache; `largest` is the context that would just fit, in tokens,
-    None if the system does not tell what it has."""
+    None if the system does not report it."""
 
     context: int  # tokens
     needed: int  # bytes
@@ -64,7 +64,7 @@ def spared(available: int) -> int:
 
 
 def available_bytes() -> int | None:
-    """Return the memory that can be had without swapping; None if the system does not tell."""
+    """Return the memory that can be had without swapping; None if the system does not report it."""
     import psutil
 
     try:
@@ -75,7 +75,7 @@ def available_bytes() -> int | None:
 
 def bytes_from_disks() -> int:
     """Return what this process had read from disks by now, pages of mapped files too; 0 if the
-    system does not tell."""
+    system does not report it."""
     try:
         counts = Path("/proc/self/io").read_text("ascii")
         return int(counts.partition("read_bytes: ")[2].partition("\n")[0])

@@ -47,8 +47,8 @@ def repr_without(*hidden: str) -> Callable[[Any], str]:
     return representation
 
 
-class Noted:
-    """A field with notes by their names, in the place of its default: those of msgspec have none.
+class FieldWithNotes:
+    """Stands in the place of a field's default: the default, with notes by their names.
 
     default: as `msgspec.field` takes it; without one the field is required.
     """
@@ -57,23 +57,25 @@ class Noted:
         self.notes, self.default = notes, default
 
 
-class NotedMeta(msgspec.StructMeta):
+class FieldNotesMeta(msgspec.StructMeta):
     """The class of records whose fields may have notes: `notes` has them by the fields' names."""
 
     notes: Mapping[str, Mapping[str, Any]]
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
-    ) -> NotedMeta:
-        own = {key: value for key, value in namespace.items() if isinstance(value, Noted)}
-        for key, value in own.items():
+    ) -> FieldNotesMeta:
+        noted = {
+            key: value for key, value in namespace.items() if isinstance(value, FieldWithNotes)
+        }
+        for key, value in noted.items():
             del namespace[key]
             if value.default:
                 namespace[key] = msgspec.field(**value.default)
-        made = super().__new__(mcls, name, bases, namespace, **options)
+        record = super().__new__(mcls, name, bases, namespace, **options)
         # A field without notes replaces one that has them.
         new = namespace.get("__annotations__", {})
-        inherited = getattr(made, "notes", {}).items()
-        kept = {key: notes for key, notes in inherited if key in own or key not in new}
-        made.notes = {**kept, **{key: one.notes for key, one in own.items()}}
-        return made
+        inherited = getattr(record, "notes", {}).items()
+        kept = {key: notes for key, notes in inherited if key in noted or key not in new}
+        record.notes = {**kept, **{key: value.notes for key, value in noted.items()}}
+        return record

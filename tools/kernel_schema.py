@@ -74,7 +74,7 @@ def ops_header(ops: ModuleType) -> str:
 
 def check_of(spec: Any) -> str:
     """Ops of a form share a check; others have one of their name."""
-    return spec.name if spec.form == "own" else f"alike<{len(spec.inputs)}>"
+    return spec.name if spec.form == "custom" else f"alike<{len(spec.inputs)}>"
 
 
 def params_struct(spec: Any) -> str:
@@ -215,7 +215,7 @@ def variants(ops: ModuleType, table: ModuleType) -> list[str]:
         place = next((place for place in names if place in row), None)
         rows += [row.replace(place, name) for name in names[place]] if place else [row] * bool(row)
     for spec in ops.OPS.values():
-        if spec.form != "own":
+        if spec.form != "custom":
             rows.append(f"{spec.name} {spec.name}.comp")
         if spec.form == "rowwise":
             rows.append(f"{spec.name}.subgroup {spec.name}.comp SUBGROUP")

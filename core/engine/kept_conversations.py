@@ -200,8 +200,8 @@ def _encoded(runner: Runner, command: CheckKept | ResumeKept) -> Encoded:
     """Encode the conversation as a `Read` of it does."""
     messages, file = command.messages, runner.model_file
     check_size(file.tokenizer, messages, runner.session.context)
-    spoken = is_open_answer(messages)
-    return encode(file, messages, spoken, command.thinking, command.tools, command.values)
+    continue_last = is_open_answer(messages)
+    return encode(file, messages, continue_last, command.thinking, command.tools, command.values)
 
 
 def _problem(error: LlmLiteError) -> str:

@@ -157,7 +157,7 @@ class AnswerWriter:
 
 
 def peak_rss_bytes() -> int:
-    """Return the most memory this process ever had resident; 0 if the system does not tell."""
+    """Return the most memory this process ever had resident; 0 if the system does not report it."""
     if sys.platform == "win32":
         return 0
     import resource

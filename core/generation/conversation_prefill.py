@@ -31,13 +31,13 @@ class ConversationPrefill(Struct):
     def begin(self, runner: ChatRunner) -> None:
         self._runner, messages = runner, self.command.messages
         file, session = runner.model_file, runner.session
-        spoken = is_open_answer(messages)
+        continue_last = is_open_answer(messages)
         prompt.check_size(file.tokenizer, messages, session.context)
         if self.command.raw:
             encoded = encode_raw(file.tokenizer, messages)
         else:
             thinking, tools, values = self.command.thinking, self.command.tools, self.command.values
-            encoded = encode(file, messages, spoken, thinking, tools, values)
+            encoded = encode(file, messages, continue_last, thinking, tools, values)
         conversation, afresh = self.command.conversation, self.command.afresh
         options = PrefillOptions(afresh=afresh, name=name_of(messages), conversation=conversation)
         prepared = session.prepare(encoded.ids, options)

@@ -113,8 +113,8 @@ def check_size(
     found = sum(map(utf8_bytes, texts))
     if found <= most:
         return
-    spoken = sum(len(m.tokens) for m in messages if m.tokens and not m.thought)
-    tokens = estimated_tokens(tokenizer, texts) + spoken
+    of_answers = sum(len(m.tokens) for m in messages if m.tokens and not m.thought)
+    tokens = estimated_tokens(tokenizer, texts) + of_answers
     ends = "shorten it or load the model with a larger context"
     if overflow == "stop":
         sentence = (
@@ -174,8 +174,8 @@ def encode_raw(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> Encoded
     encoded = Encoded([], [])
     encoded.add(list(tokenizer.around[0]), -1)
     for index, message in enumerate(messages):
-        known = message.tokens or tokenizer.encode(message.content, behind=encoded.message_tokens)
-        encoded.add(known, index)
+        ids = message.tokens or tokenizer.encode(message.content, behind=encoded.message_tokens)
+        encoded.add(ids, index)
     return encoded
 
 
@@ -194,23 +194,23 @@ def encode_chat(
     An assistant's message that knows its tokens enters as these, so that the cache still fits; one
     with thoughts as its text, as templates leave earlier thoughts out. With `continue_last` the
     last message is an assistant's, and stays open. `thinking`, `tools` and `values`: as in
-    `Generate`. The messages are told as `turns_for` finds that the template writes all of them.
+    `Generate`. The template is given the turns of `turns_for`, so that it writes all messages.
     """
     if continue_last and (not messages or messages[-1].role != "assistant"):
         raise RequestError("there is no answer to continue")
     template = template.for_tools() if tools else template
-    asked = _Rendering(template, tokenizer, thinking, tools, values)
-    telling = asked.turns_of(messages[:-1] if continue_last else messages)
-    spoken, segments = asked.rendered(telling)
+    renderer = _Renderer(template, tokenizer, thinking, tools, values)
+    turns = renderer.turns_of(messages[:-1] if continue_last else messages)
+    placeholders, segments = renderer.render(turns)
     encoded = Encoded([], [])
-    writer = _SegmentWriter(tokenizer, encoded, telling.turns)
+    writer = _SegmentWriter(tokenizer, encoded, turns.turns)
     pending: list[tuple[str, bool]] = []
     for text, trusted in segments:
-        if trusted or text not in spoken:
+        if trusted or text not in placeholders:
             pending.append((text, trusted))
             continue
         writer.add(pending)
-        writer.add_spoken(spoken[text])
+        writer.add_answer_tokens(placeholders[text])
         pending = []
     writer.add(pending)
     begin = list(tokenizer.around[0])
@@ -237,11 +237,11 @@ def chat_segments(
     """Return the prompt of `encode_chat` as (text, True if the template wrote it); answers whose
     tokens are known enter as their text."""
     template = template.for_tools() if tools else template
-    asked = _Rendering(template, tokenizer, thinking, tools, values)
-    return asked.rendered(asked.turns_of([replace(m, tokens=()) for m in messages]))[1]
+    renderer = _Renderer(template, tokenizer, thinking, tools, values)
+    return renderer.render(renderer.turns_of([replace(m, tokens=()) for m in messages]))[1]
 
 
-class _Rendering:
+class _Renderer:
     """A template with its variables besides the messages."""
 
     def __init__(
@@ -267,73 +267,75 @@ class _Rendering:
             values=self._values,
         )
 
-    def rendered(self, telling: TemplateTurns) -> tuple[dict[str, int], list[Segment]]:
-        """Return the answers that are in the prompt as placeholders, by the places of their turns,
-        and the prompt in segments."""
-        spoken, rendered = self._stand_ins(telling)
+    def render(self, turns: TemplateTurns) -> tuple[dict[str, int], list[Segment]]:
+        """Return the index of each answer's turn by its placeholder in the prompt, and the prompt
+        in segments."""
+        placeholders, messages = self._with_placeholders(turns)
         segments = self._template.render_segments(
-            rendered,
+            messages,
             add_generation_prompt=True,
             thinking=self._thinking,
             tools=self._tools,
             values=self._values,
             control_tokens=self._tokenizer.control_tokens,
         )
-        return spoken, segments
+        return placeholders, segments
 
-    def _stand_ins(self, telling: TemplateTurns) -> tuple[dict[str, int], list[Message]]:
-        """Replace each answer whose tokens are known by a unique placeholder before rendering;
-        return the answers' places by placeholder, and the messages with these.
+    def _with_placeholders(self, turns: TemplateTurns) -> tuple[dict[str, int], list[Message]]:
+        """Replace each answer that has token ids by a unique placeholder before rendering; return
+        the answers' turns by placeholder, and the messages with these.
 
         A placeholder is found again whatever the template trims and whatever else is said. Where a
         template does not write the contents as they are (it drops the thoughts of earlier answers,
         say, or writes calls in another form), there are no placeholders: the contents are encoded
         again.
         """
-        turns = telling.messages
-        plain = telling.given(self._template, self._tools)
-        runs = (run for m in turns for run in re.findall(f"{_MARK}+", m.content))
+        messages = turns.messages
+        plain = turns.for_template(self._template, self._tools)
+        runs = (run for m in messages for run in re.findall(f"{_MARK}+", m.content))
         mark = _MARK * (1 + max(map(len, runs), default=0))
-        known = [i for i, m in enumerate(turns) if m.role == "assistant" and m.tokens]
-        silent = [i for i in known if not turns[i].thought]
-        for places in (silent, [i for i in silent if not turns[i].calls]):
-            spoken = {f"{mark}{place}{mark}": place for place in places}
-            if not spoken:
+        with_tokens = [i for i, m in enumerate(messages) if m.role == "assistant" and m.tokens]
+        without_thoughts = [i for i in with_tokens if not messages[i].thought]
+        without_calls = [i for i in without_thoughts if not messages[i].calls]
+        for indices in (without_thoughts, without_calls):
+            placeholders = {f"{mark}{index}{mark}": index for index in indices}
+            if not placeholders:
                 break
-            filled = list(telling.turns)
-            for name, place in spoken.items():
-                filled[place] = Turn.of(place, ChatMessage("assistant", name))
-            rendered = replace(telling, turns=tuple(filled)).given(self._template, self._tools)
-            if self._stands_for(turns, plain, spoken, rendered):
-                return spoken, rendered
+            replaced = list(turns.turns)
+            for placeholder, index in placeholders.items():
+                replaced[index] = Turn.of(index, ChatMessage("assistant", placeholder))
+            rows = replace(turns, turns=tuple(replaced)).for_template(self._template, self._tools)
+            if self._renders_alike(messages, plain, placeholders, rows):
+                return placeholders, rows
         return {}, plain
 
-    def _stands_for(
+    def _renders_alike(
         self,
-        turns: Sequence[ChatMessage],
+        messages: Sequence[ChatMessage],
         plain: list[Message],
-        spoken: dict[str, int],
-        rendered: list[Message],
+        placeholders: dict[str, int],
+        rows: list[Message],
     ) -> bool:
-        """Return True if the prompt with placeholders is the prompt, once they are filled in."""
+        """Return True if `rows`, rendered and with contents in place of its placeholders, is what
+        `plain` renders to."""
         render = partial(
             self._template.render, thinking=self._thinking, tools=self._tools, values=self._values
         )
-        expected, found = render(plain), render(rendered)
-        contents = {name: self._content(turns[place]) for name, place in spoken.items()}
-        names = re.compile("|".join(map(re.escape, spoken)))
+        expected, found = render(plain), render(rows)
+        contents = {name: self._content(messages[i]) for name, i in placeholders.items()}
+        names = re.compile("|".join(map(re.escape, placeholders)))
         untrimmed = names.sub(lambda name: contents[name[0]], found)
         trimmed = names.sub(lambda name: contents[name[0]].strip(), found)
         return expected in (untrimmed, trimmed)
 
-    def _content(self, turn: ChatMessage) -> str:
-        if not turn.calls:
-            return turn.content
-        return self._tokenizer.decode(without_end(self._tokenizer, turn.tokens))
+    def _content(self, message: ChatMessage) -> str:
+        if not message.calls:
+            return message.content
+        return self._tokenizer.decode(without_end(self._tokenizer, message.tokens))
 
 
 class _SegmentWriter:
-    """Encodes the segments of a prompt; each token is told whose message it is of."""
+    """Encodes the segments of a prompt, and records the message of each token."""
 
     def __init__(self, tokenizer: Tokenizer, encoded: Encoded, turns: Sequence[Turn]) -> None:
         self._tokenizer, self._encoded, self._turns = tokenizer, encoded, turns
@@ -351,8 +353,8 @@ class _SegmentWriter:
         whole = "".join(text for text, _ in segments)
         self._encoded.owners += _owners(self._tokenizer, ids, whole, owner_of_byte)
 
-    def add_spoken(self, place: int) -> None:
-        """Add the answer at a place by the tokens that are known of it."""
+    def add_answer_tokens(self, place: int) -> None:
+        """Add the answer at a place by its token ids, as it was generated."""
         turn = self._turns[place]
         self._encoded.add(without_end(self._tokenizer, turn.message.tokens), turn.index)
         self._at = max(self._at, place + 1)
@@ -486,9 +488,9 @@ def encode_completion(tokenizer: Tokenizer, messages: Sequence[ChatMessage]) -> 
     encoded = Encoded([], [])
     encoded.add(list(tokenizer.around[0]), -1)
     for index, (message, piece) in enumerate(zip(messages, pieces(messages), strict=True)):
-        known = without_end(tokenizer, message.tokens)
-        known = known or tokenizer.encode(piece, parse_special=False, behind=encoded.message_tokens)
-        encoded.add(known, index)
+        ids = without_end(tokenizer, message.tokens)
+        ids = ids or tokenizer.encode(piece, parse_special=False, behind=encoded.message_tokens)
+        encoded.add(ids, index)
     joined = "".join(pieces(messages))
     encoded.roles = role_ends(tokenizer, begins_line=joined[-1:] in ("", "\n"))
     return encoded

@@ -65,7 +65,9 @@ def _between(template: ChatTemplate) -> str:
     """Return what the template writes between an answer and the next question."""
     try:
         turns = turns_for(template, _TALK)
-        text = template.render(turns.given(template)) if len(turns.turns) == len(_TALK) else ""
+        text = (
+            template.render(turns.for_template(template)) if len(turns.turns) == len(_TALK) else ""
+        )
     except (RequestError, UnsupportedError):
         return ""
     _, answer, rest = text.partition(_ANSWER)

@@ -1,10 +1,10 @@
-"""Tells a conversation in turns that a chat template writes, so that nothing that is said is lost.
+"""Rewrites a conversation into turns that a chat template writes whole, so that nothing is lost.
 
 Templates differ in what they take: contents as texts or as lists of parts, a system's message or
 none, roles in any order or in alternation, one call in a message or several, arguments as an object
 or as its JSON. What a template takes is found by rendering: each content is replaced by a mark of
 its own, and the marks are looked for in the text. Where one is missing, or the template refuses the
-messages, the conversation is told in other manners (`_MANNERS`), as few as will do.
+messages, the conversation is rewritten in some manners (`_MANNERS`), as few as will do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from llm_lite.core.tools.json_values import JsonProblem, read_json
 
 Manner = Literal[
     "parts",
-    "silent",
+    "no empty answers",
     "late",
     "one call",
     "apart",
@@ -61,7 +61,7 @@ _NAMED: Mapping[str, str] = {
 
 
 class Turn(Struct, frozen=True):
-    """A message as a template is given it. `sources` has the parts of its content, each with the
+    """A message as a template takes it. `sources` has the parts of its content, each with the
     index of the message that says it; `index` is that of the message it stands for, or -1."""
 
     message: ChatMessage
@@ -113,37 +113,37 @@ class TemplateTurns(Struct, frozen=True):
     def messages(self) -> tuple[ChatMessage, ...]:
         return tuple(turn.message for turn in self.turns)
 
-    def given(
+    def for_template(
         self, template: ChatTemplate, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[Message]:
-        """Return the messages as the template is given them."""
+        """Return the messages in the form that the template takes as input."""
         key, ids = template.thought_key, list[str]()
         messages: list[Message] = []
         for place, turn in enumerate(self.turns):
             message = turn.message
-            given: dict[str, Any] = {"role": message.role, "content": message.content}
+            row: dict[str, Any] = {"role": message.role, "content": message.content}
             if place in self.parts:
-                given["content"] = [_part("text", message.content)]
+                row["content"] = [_part("text", message.content)]
             if key and message.thought and self.thought_parts:
-                given["content"] = [
+                row["content"] = [
                     _part("thinking", message.thought),
                     _part("text", message.content),
                 ]
             elif key and message.thought:
-                given[key] = message.thought
+                row[key] = message.thought
             if message.calls and not message.content and self.null_contents:
-                given["content"] = None
+                row["content"] = None
             if message.calls:
                 number = max(turn.index, 0) % 100_000
                 ids = [f"{number:05d}{n % 10_000:04d}" for n in range(len(message.calls))]
                 pairs = zip(message.calls, ids, strict=True)
-                given["tool_calls"] = [_call(call, i, self.text_arguments) for call, i in pairs]
+                row["tool_calls"] = [_call(call, i, self.text_arguments) for call, i in pairs]
             if message.role == "tool":
-                given["name"] = message.name or _UNNAMED
-                given["tool_call_id"] = ids.pop(0) if ids else "0" * 9
+                row["name"] = message.name or _UNNAMED
+                row["tool_call_id"] = ids.pop(0) if ids else "0" * 9
             if place == 0 and message.role == "system" and self.tools_in_system and tools:
-                given["tools"] = json.dumps(list(tools), ensure_ascii=False)
-            messages.append(given)
+                row["tools"] = json.dumps(list(tools), ensure_ascii=False)
+            messages.append(row)
         return messages
 
 
@@ -186,13 +186,13 @@ def turns_for(
     probe = _Probe(template, turns, thinking, has_tools and knows_tools, values)
     found = template.known.get(probe.structure)
     if found is None:
-        found = template.known[probe.structure] = probe.found()
+        found = template.known[probe.structure] = probe.search()
     if found.problem:
         raise RequestError(found.problem)
-    telling = _in_manners(turns, found.manners, found.parts)
+    conversation = _in_manners(turns, found.manners, found.parts)
     if template.thought_key and any(message.thought for message in messages):
-        return replace(telling, thought_parts=_takes_thought_parts(template))
-    return telling
+        return replace(conversation, thought_parts=_takes_thought_parts(template))
+    return conversation
 
 
 def _takes_thought_parts(template: ChatTemplate) -> bool:
@@ -207,9 +207,9 @@ def _takes_thought_parts(template: ChatTemplate) -> bool:
     return bool(known)
 
 
-def _writes_thought(template: ChatTemplate, telling: TemplateTurns) -> bool:
+def _writes_thought(template: ChatTemplate, conversation: TemplateTurns) -> bool:
     try:
-        text = template.render(telling.given(template), add_generation_prompt=False)
+        text = template.render(conversation.for_template(template), add_generation_prompt=False)
     except (RequestError, UnsupportedError):
         return False
     return _THOUGHT in text and not _WRONGLY_WRITTEN.search(text)
@@ -218,9 +218,9 @@ def _writes_thought(template: ChatTemplate, telling: TemplateTurns) -> bool:
 def _in_manners(
     turns: Sequence[Turn], manners: Sequence[Manner], parts: frozenset[int] = frozenset()
 ) -> TemplateTurns:
-    for name, tell in _MANNERS:
+    for name, rewrite in _MANNERS:
         if name in manners:
-            turns = tell(turns)
+            turns = rewrite(turns)
     return TemplateTurns(
         tuple(turns),
         parts,
@@ -245,19 +245,21 @@ class _Probe:
         self._thinking, self._values = thinking, values
         self._tools = [_STAND_IN] if has_tools else []
         shapes = tuple(_shape(turn.message) for turn in turns)
-        given = repr(sorted(values.items())).encode("utf-8", "surrogatepass")
-        self.structure = (shapes, thinking, has_tools, sha256(given).digest())  # values may be long
+        value_bytes = repr(sorted(values.items())).encode("utf-8", "surrogatepass")
+        # Values may be long.
+        self.structure = (shapes, thinking, has_tools, sha256(value_bytes).digest())
         self._tried: dict[TemplateTurns, Outcome] = {}
 
-    def found(self) -> Found:
+    def search(self) -> Found:
+        """Return the first manners that lose nothing, or a sentence that names what is lost."""
         first = self._outcome(_in_manners(self._turns, ()))
         if first.is_whole or first.is_stopped:
             return Found()
         for chosen in self._choices(first):
-            for telling in self._tellings(chosen):
-                outcome = self._outcome(telling)
+            for conversation in self._variants(chosen):
+                outcome = self._outcome(conversation)
                 if outcome.is_whole:
-                    return Found(chosen, telling.parts)
+                    return Found(chosen, conversation.parts)
                 if outcome.is_stopped:
                     return Found()
         if first.lost is None:  # what it says of the conversation itself is the sentence
@@ -289,7 +291,7 @@ class _Probe:
                 return True
         return tuple(dict(_MANNERS)[name](self._turns)) != tuple(self._turns)
 
-    def _tellings(self, chosen: tuple[Manner, ...]) -> Iterator[TemplateTurns]:
+    def _variants(self, chosen: tuple[Manner, ...]) -> Iterator[TemplateTurns]:
         """Yield the conversation in these manners; contents as parts where they are lost, or
         everywhere."""
         plain = _in_manners(self._turns, chosen)
@@ -304,20 +306,20 @@ class _Probe:
                 yield replace(plain, parts=missing)
         yield replace(plain, parts=worded)
 
-    def _outcome(self, telling: TemplateTurns) -> Outcome:
-        if telling not in self._tried:
-            self._tried[telling] = self._rendered(telling)
-        return self._tried[telling]
+    def _outcome(self, conversation: TemplateTurns) -> Outcome:
+        if conversation not in self._tried:
+            self._tried[conversation] = self._render_marked(conversation)
+        return self._tried[conversation]
 
-    def _rendered(self, telling: TemplateTurns) -> Outcome:
-        marked = replace(telling, turns=tuple(map(_marked, range(10**9), telling.turns)))
+    def _render_marked(self, conversation: TemplateTurns) -> Outcome:
+        marked = replace(conversation, turns=tuple(map(_marked, range(10**9), conversation.turns)))
         try:
             text = self._text_of(marked)
         except TemplateStoppedError:
             return Outcome(None, is_stopped=True)
         if text is None or _WRONGLY_WRITTEN.search(text):
             return Outcome(None)
-        lost = tuple(self._missing(telling, text.lower()))
+        lost = tuple(self._missing(conversation, text.lower()))
         return Outcome(lost or tuple(self._taken_for_answers(marked, text)))
 
     def _taken_for_answers(self, marked: TemplateTurns, text: str) -> Iterator[tuple[int, str]]:
@@ -338,11 +340,11 @@ class _Probe:
             if known[key]:
                 yield place, turn.message.role
 
-    def _text_of(self, telling: TemplateTurns) -> str | None:
+    def _text_of(self, conversation: TemplateTurns) -> str | None:
         """Return the prompt; None where the template refuses the messages or fails at them."""
         try:
             return self._template.render(
-                telling.given(self._template, self._tools),
+                conversation.for_template(self._template, self._tools),
                 thinking=self._thinking,
                 tools=self._tools,
                 values=self._values,
@@ -352,8 +354,8 @@ class _Probe:
         except (RequestError, UnsupportedError):
             return None
 
-    def _missing(self, telling: TemplateTurns, text: str) -> Iterator[tuple[int, str]]:
-        for place, turn in enumerate(telling.turns):
+    def _missing(self, conversation: TemplateTurns, text: str) -> Iterator[tuple[int, str]]:
+        for place, turn in enumerate(conversation.turns):
             message = turn.message
             if any(_part_mark(place, n) not in text for n in range(len(turn.sources))):
                 yield place, message.role
@@ -413,8 +415,8 @@ _WRONGLY_WRITTEN = re.compile(
 )
 
 
-def _silent(turns: Sequence[Turn]) -> list[Turn]:
-    """Tell an answer that was stopped within its thoughts as "…": Mistral's templates refuse empty
+def _without_empty_answers(turns: Sequence[Turn]) -> list[Turn]:
+    """Put "…" for an answer that was stopped within its thoughts: Mistral's templates refuse empty
     answers."""
     return [
         replace(turn, message=replace(turn.message, content=_NOTHING))
@@ -425,7 +427,7 @@ def _silent(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _late(turns: Sequence[Turn]) -> list[Turn]:
-    """Tell as a person's what many templates refuse or leave out: what a system says later, and
+    """Put in a person's name what many templates refuse or leave out: what a system says later, and
     results of no known function."""
     return [
         replace(turn, message=replace(turn.message, role="user"))
@@ -440,7 +442,7 @@ def _is_late(place: int, message: ChatMessage) -> bool:
 
 
 def _one_call(turns: Sequence[Turn]) -> list[Turn]:
-    """Tell each call in a message of its own, with its result behind it."""
+    """Put each call in a message of its own, with its result behind it."""
     found: list[Turn] = []
     place = 0
     while place < len(turns):
@@ -464,7 +466,7 @@ def _one_call(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _apart(turns: Sequence[Turn]) -> list[Turn]:
-    """Tell an answer's words and its calls in messages of their own; thoughts lead to calls."""
+    """Put an answer's words and its calls in messages of their own; thoughts stay with calls."""
     found: list[Turn] = []
     for turn in turns:
         message = turn.message
@@ -478,7 +480,7 @@ def _apart(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _calls_in_words(turns: Sequence[Turn]) -> list[Turn]:
-    """Tell calls and their results in words, for templates without functions."""
+    """Write calls and their results as text, for templates without functions."""
     return [_in_words(turn) for turn in turns]
 
 
@@ -523,7 +525,7 @@ def _alternating(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _one_question(turns: Sequence[Turn]) -> list[Turn]:
-    """Tell the whole conversation in one question, for templates that write nothing else."""
+    """Put the whole conversation in one question, for templates that write nothing else."""
     turns = _calls_in_words(turns)
     if len(turns) < 2:
         return [replace(t, message=replace(t.message, role="user", tokens=())) for t in turns]
@@ -549,7 +551,7 @@ def _as_they_are(turns: Sequence[Turn]) -> list[Turn]:
 
 # In the order in which they are carried out.
 _MANNERS: tuple[tuple[Manner, Callable[[Sequence[Turn]], list[Turn]]], ...] = (
-    ("silent", _silent),
+    ("no empty answers", _without_empty_answers),
     ("late", _late),
     ("calls in words", _calls_in_words),
     ("one call", _one_call),
@@ -565,7 +567,7 @@ _MANNERS: tuple[tuple[Manner, Callable[[Sequence[Turn]], list[Turn]]], ...] = (
 # In the order in which they are tried.
 _PREFERRED: tuple[Manner, ...] = (
     "parts",
-    "silent",
+    "no empty answers",
     "late",
     "arguments as text",
     "null contents",
@@ -583,8 +585,8 @@ def _part(kind: str, text: str) -> dict[str, str]:
 
 def _call(call: ToolCall, number: str, as_text: bool) -> dict[str, Any]:
     arguments = _arguments(call)
-    given = json.dumps(arguments, ensure_ascii=False) if as_text else arguments
-    function = {"name": call.name or _UNNAMED, "arguments": given}
+    value = json.dumps(arguments, ensure_ascii=False) if as_text else arguments
+    function = {"name": call.name or _UNNAMED, "arguments": value}
     return {"id": number, "type": "function", "function": function}
 
 

@@ -35,9 +35,12 @@ class CommandProgress(Event, frozen=True):
 
 
 class Ended(Event, frozen=True):
-    """The last event of a command. `problem` is a sentence where it was not carried out; it was
-    `unwanted` where somebody cancelled it, or a newer command took its place; and `at_fault` itself
-    where another like it would fare the same, as one whose grammar costs more than it may."""
+    """The last event of a command.
+
+    `problem`: why it was not carried out, a sentence. `unwanted`: somebody cancelled it, or a newer
+    command took its place. `at_fault`: the command itself is the cause, and sending it again fails
+    again, as one whose grammar costs more than it may.
+    """
 
     problem: str = ""
     unwanted: bool = False

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from llm_lite.core.records import Noted, NotedMeta, replace
+from llm_lite.core.records import FieldNotesMeta, FieldWithNotes, replace
 
 Kind = Literal["number", "whole", "flag", "texts", "biases", "text"]
 Group = Literal["", "filters", "penalties"]  # of the sampling panel, which folds them
@@ -108,7 +108,7 @@ def option(
     low, high = limits
     known = dict.fromkeys(same, "") | dict(names or {})
     made = Option(kind or kinds[type(default)], help, low=low, high=high, names=known, **row)
-    return cast(T, Noted({_ROW: made}, default=default))
+    return cast(T, FieldWithNotes({_ROW: made}, default=default))
 
 
 def mark(text: str) -> str:
@@ -116,7 +116,7 @@ def mark(text: str) -> str:
     return text
 
 
-class SamplingOptions(Struct, frozen=True, metaclass=NotedMeta):
+class SamplingOptions(Struct, frozen=True, metaclass=FieldNotesMeta):
     """The options by which the next token is chosen, and the answer ended.
 
     Temperature 0 is greedy: of what changes the choice, only mask, biases and penalties count then.

@@ -64,7 +64,7 @@ from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.plan import Plan, Tensor
 from llm_lite.core.quant.formats import TILE_ROWS
 from llm_lite.core.quant.tensor import TensorData, float_tensor
-from llm_lite.core.records import NotedMeta, replace
+from llm_lite.core.records import FieldNotesMeta, replace
 
 _PERIOD = 6  # of layers; the last one sees all
 _STILL = 1e30  # what frequencies of pairs that do not rotate are divided by
@@ -170,7 +170,7 @@ def _some_of_experts(value: Any, known: Known) -> int:
     return int(integer(min(1, known["experts"]), "experts")(value, known))
 
 
-class Gemma4Config(ExpertRows, Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
+class Gemma4Config(ExpertRows, Struct, metaclass=FieldNotesMeta, frozen=True, kw_only=True):
     layers: int = row(shared.LAYERS)
     context: int = row(shared.CONTEXT)
     width: int = row(shared.WIDTH)

@@ -582,7 +582,7 @@ class PlanBuilder:
     ) -> None:
         spec = OPS[name]
         expect(set(params) == set(spec.params), f"{label}: {name} takes {', '.join(spec.params)}")
-        if spec.form != "own":
+        if spec.form != "custom":
             for x in inputs:
                 assert x is not None, f"{label}: {name} has no operand to leave out"
                 expect_alike(x, outputs[0], label)

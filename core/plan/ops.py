@@ -24,8 +24,8 @@ from typing import Literal
 ParamType = Literal["int", "flag", "float32", "float64"]
 # elementwise: a value of y is of those at its place in the inputs, which have y's size.
 # rowwise: a row of y is of those rows of the inputs, which have y's size.
-# own: as its builder method, its check in C++ and its dispatch in Vulkan say.
-Form = Literal["own", "elementwise", "rowwise"]
+# custom: as its builder method, its check in C++ and its dispatch in Vulkan say.
+Form = Literal["custom", "elementwise", "rowwise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class OpSpec:
     outputs: tuple[str, ...]
     meaning: str
     params: Mapping[str, ParamType] = field(default_factory=dict)
-    form: Form = "own"
+    form: Form = "custom"
 
 
 _TABLE = (

@@ -24,12 +24,12 @@ from llm_lite.core.messages import (
     TokenDecoded,
 )
 from llm_lite.core.plain_text import quote
-from llm_lite.core.remote.asking import RemoteRequest, build_request
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import Dialect
 from llm_lite.core.remote.failures import RemoteError, RemoteStatusError
-from llm_lite.core.remote.hearing import LONGEST_PIECE, Piece, StreamParser, progress
+from llm_lite.core.remote.request_body import RemoteRequest, build_request
 from llm_lite.core.remote.sse import EventReader
+from llm_lite.core.remote.stream_parser import LONGEST_PIECE, Piece, StreamParser, progress
 from llm_lite.core.text.thinking import MARKS
 
 MOST_CHARACTERS = 4 << 20  # characters of an answer: a window has to show them

@@ -11,7 +11,7 @@ from llm_lite.core.plain_text import one_line, quote, shortened
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.reading import a_list, an_object, text, whole
+from llm_lite.core.remote.json_fields import a_list, an_object, text, whole
 
 MOST_MODELS = 500
 _OTHERS = {"library": "Ollama", "openai": "OpenAI", "system": "OpenAI", "openai-internal": "OpenAI"}

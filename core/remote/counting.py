@@ -10,11 +10,11 @@ from llm_lite.core.messages import CountTokens, Generate, PromptToken, TokensCou
 from llm_lite.core.messages.remote import RemoteModel
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
-from llm_lite.core.remote.asking import continued_text, template_fields, tool_row, written
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import Dialect
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.reading import a_list, an_object, text, whole
+from llm_lite.core.remote.json_fields import a_list, an_object, text, whole
+from llm_lite.core.remote.request_body import continued_text, template_fields, tool_row, written
 
 MOST_TEXT = 4 << 20  # characters of one text that are sent to be counted
 MOST_PROMPT = 1 << 16  # tokens of a prompt that are shown one by one

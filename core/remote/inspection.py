@@ -41,7 +41,7 @@ from llm_lite.core.remote.arrays import npz_arrays
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.counting import placed
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.reading import a_list, an_object, number, text, whole
+from llm_lite.core.remote.json_fields import a_list, an_object, number, text, whole
 
 F32 = NDArray[np.float32]
 MOST_VALUES = 8 << 20  # of one array

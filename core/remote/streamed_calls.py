@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from llm_lite.core.remote.reading import an_object, text
+from llm_lite.core.remote.json_fields import an_object, text
 from llm_lite.core.tools.json_values import levels_of
 
 MOST_CALLS = 32

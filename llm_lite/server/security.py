@@ -1,4 +1,4 @@
-"""`Guard` stands before every address and decides who may ask.
+"""`Guard` checks key, host and origin of every request.
 
 - A page of another server may make a browser send requests here. Its Origin is not ours, so it is
   refused, unless it was named (`--cors-origin`); and `call.read_body` takes only the type

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import pytest
 from msgspec import Struct, to_builtins
 
-from llm_lite.core.records import Noted, NotedMeta, asdict, replace, repr_without
+from llm_lite.core.records import FieldNotesMeta, FieldWithNotes, asdict, replace, repr_without
 
 
 class Key(Struct, frozen=True):
@@ -18,21 +18,21 @@ class Key(Struct, frozen=True):
     __repr__ = repr_without("secret")
 
 
-class Base(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
+class Base(Struct, metaclass=FieldNotesMeta, frozen=True, kw_only=True):
     """A record with notes: one required field, one with a default, one made each time."""
 
-    first: int = Noted({"row": "row of first"})
-    second: int = Noted({"row": "row of second"}, default=2)
-    third: dict[str, int] = Noted({"row": "row of third"}, default_factory=dict)
+    first: int = FieldWithNotes({"row": "row of first"})
+    second: int = FieldWithNotes({"row": "row of second"}, default=2)
+    third: dict[str, int] = FieldWithNotes({"row": "row of third"}, default_factory=dict)
     plain: str = ""
 
 
 class Heir(Base, frozen=True, kw_only=True):
     """Its second field has another note, its third none any more."""
 
-    second: int = Noted({"row": "another row"})
+    second: int = FieldWithNotes({"row": "another row"})
     third: dict[str, int] = {}
-    fourth: int = Noted({"row": "row of fourth"}, default=4)
+    fourth: int = FieldWithNotes({"row": "row of fourth"}, default=4)
 
 
 def test_a_secret_stands_in_no_text():

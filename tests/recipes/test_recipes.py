@@ -117,7 +117,7 @@ def test_an_op_of_a_form_of_its_own_without_its_check_does_not_compile(tmp_path)
     row = '{"factor": "float32"}, "elementwise"),\n    OpSpec(\n        "match_rms"'
     text = table.read_text("utf-8")
     assert row in text
-    table.write_text(text.replace(row, row.replace("elementwise", "own")), "utf-8")
+    table.write_text(text.replace(row, row.replace("elementwise", "custom")), "utf-8")
     assert not passed(toy_op.compiles(copy, "kernels_cpp/plan/check.cpp"))
 
 

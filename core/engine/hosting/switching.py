@@ -75,7 +75,7 @@ class Switching:
     def __init__(
         self, make: Callable[[Handle], AnyRunner], dropped: Callable[[Handle], None]
     ) -> None:
-        """`dropped` is called with each change that gives way to a later one."""
+        """`dropped` is called with each superseded change."""
         self._make, self._dropped = make, dropped
         self._waiting: queue.SimpleQueue[Handle] = queue.SimpleQueue()
         self._preparing: Preparation | None = None

@@ -135,7 +135,7 @@ class _Store:
         try:
             free = shutil.disk_usage(self._folder).free
         except OSError:
-            return  # a system that does not tell; a full disk is reported when it is met
+            return  # a system that does not report it; a full disk is reported when it is met
         if needed + _SPARE > free:
             raise FileError(
                 self._hub.cache,

@@ -40,7 +40,7 @@ from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData, float_tensor
-from llm_lite.core.records import NotedMeta, replace
+from llm_lite.core.records import FieldNotesMeta, replace
 
 EMBEDDING = "token_embd.weight"
 EMBEDDING_NORM = "token_embd_norm"  # the stem of its names
@@ -212,7 +212,9 @@ WINDOW_OF_THREE_IN_FOUR = replace(
 SLIDING_THREE_IN_FOUR = replace(SLIDING, checkpoint=_sliding_three_in_four, default=three_in_four)
 
 
-class DecoderConfig(pooling.PooledConfig, Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
+class DecoderConfig(
+    pooling.PooledConfig, Struct, metaclass=FieldNotesMeta, frozen=True, kw_only=True
+):
     """The fields of most decoders. `vocabulary` is the number of rows of the embedding."""
 
     layers: int = row(LAYERS)

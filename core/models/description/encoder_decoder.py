@@ -32,7 +32,7 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.description.tensors import NameRow
 from llm_lite.core.models.model import DecodingDefaults, ModelShape
 from llm_lite.core.plan.builder import WeightSpec
-from llm_lite.core.records import NotedMeta
+from llm_lite.core.records import FieldNotesMeta
 
 MOST_BEAMS = 64
 MOST_PREFIXES, LONGEST_PREFIX = 16, 100  # characters
@@ -118,7 +118,7 @@ EARLY_STOPPING = FieldRow("generation.early_stopping", _is_early, flag, default=
 PREFIXES = FieldRow("generation.task_prefixes", _prefixes, _texts, default=())
 
 
-class EncoderDecoderConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
+class EncoderDecoderConfig(Struct, metaclass=FieldNotesMeta, frozen=True, kw_only=True):
     encoder_layers: int = row(LAYERS)
     decoder_layers: int = row(DECODER_LAYERS)
     context: int = row(CONTEXT)  # positions of the source, and of the target

@@ -18,7 +18,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.formats.ranges import LARGEST_WIDTH, Range, text_of
-from llm_lite.core.records import Noted, NotedMeta
+from llm_lite.core.records import FieldNotesMeta, FieldWithNotes
 
 Known = Mapping[str, Any]  # attributes that were read, by name
 Check = Callable[[Any, Known], Any]  # a value as the file has it -> the attribute; UnfitError
@@ -56,11 +56,11 @@ class FieldRow(Struct, frozen=True):
 
 def row(of: FieldRow) -> Any:
     """Return an attribute of a config that is read by this row."""
-    return Noted({"row": of})
+    return FieldWithNotes({"row": of})
 
 
 def rows_of(config: type[Any]) -> Mapping[str, FieldRow]:
-    notes = cast(NotedMeta, config).notes
+    notes = cast(FieldNotesMeta, config).notes
     return {name: known["row"] for name, known in notes.items()}
 
 

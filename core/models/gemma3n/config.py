@@ -40,7 +40,7 @@ from llm_lite.core.models.description.rows import (
 from llm_lite.core.models.model import ModelShape
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.builder import WeightSpec
-from llm_lite.core.records import NotedMeta, replace
+from llm_lite.core.records import FieldNotesMeta, replace
 
 PER_LAYER_TABLE = "per_layer_token_embd.weight"
 LAUREL = "blk.0.laurel_l.weight"
@@ -137,7 +137,7 @@ def owner_of(layer: int, sliding: tuple[bool, ...], own_caches: int) -> int:
     return max(i for i in range(own_caches) if sliding[i] == sliding[layer])
 
 
-class Gemma3nConfig(Struct, metaclass=NotedMeta, frozen=True, kw_only=True):
+class Gemma3nConfig(Struct, metaclass=FieldNotesMeta, frozen=True, kw_only=True):
     layers: int = row(shared.LAYERS)
     context: int = row(shared.CONTEXT)
     width: int = row(shared.WIDTH)

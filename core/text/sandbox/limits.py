@@ -14,7 +14,7 @@ try:
 except ImportError:  # Windows: there only the program's clock ends a request
     resource = None  # type: ignore[assignment]
 
-_UNKNOWN_SIZE = 1 << 30  # bytes of addresses in use, where the system does not tell
+_UNKNOWN_SIZE = 1 << 30  # bytes of addresses in use, where the system does not report it
 
 
 class Limits(Struct, frozen=True):

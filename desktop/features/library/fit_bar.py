@@ -173,7 +173,7 @@ def _draw_share(ui: Ui, taken: int, free: int | None) -> None:
 
 def _draw_verdict(ui: Ui, taken: int, free: int | None) -> None:
     if free is None:
-        words = tr("It takes {taken}. How much is free, the system does not tell.")
+        words = tr("It takes {taken}. The system does not report free memory.")
         wrapped(ui, words.format(taken=size(taken)))
         return
     fits = taken <= free

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-from llm_lite.core.records import Noted, replace
+from llm_lite.core.records import FieldWithNotes, replace
 
 KEY = "scope"
 Scope = Literal["conversation", "reading", "model", "setting", "program", "divided"]
@@ -38,16 +38,16 @@ D = TypeVar("D", bound=Divided)
 
 def of(scope: Scope, default: T) -> T:
     """Declare a field with a default that does not change."""
-    return cast(T, Noted({KEY: scope}, default=default))
+    return cast(T, FieldWithNotes({KEY: scope}, default=default))
 
 
 def made(scope: Scope, factory: Callable[[], T]) -> T:
     """Declare a field whose default is made for each state."""
-    return cast(T, Noted({KEY: scope}, default_factory=factory))
+    return cast(T, FieldWithNotes({KEY: scope}, default_factory=factory))
 
 
 def divided(factory: Callable[[], D]) -> D:
-    return cast(D, Noted({KEY: "divided"}, default_factory=factory))
+    return cast(D, FieldWithNotes({KEY: "divided"}, default_factory=factory))
 
 
 @cache

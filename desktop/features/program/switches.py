@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from llm_lite.core.records import Noted, NotedMeta
+from llm_lite.core.records import FieldNotesMeta, FieldWithNotes
 from llm_lite.desktop.features.program.scopes import KEY
 from llm_lite.desktop.language.translate import mark
 
@@ -26,10 +26,10 @@ class Switch(Struct, frozen=True):
 
 def switch(default: bool, title: str, hint: str) -> bool:
     """Return a field of `Switches` with the texts of its switch in the window."""
-    return cast(bool, Noted({KEY: "setting", _ROW: Switch(title, hint)}, default=default))
+    return cast(bool, FieldWithNotes({KEY: "setting", _ROW: Switch(title, hint)}, default=default))
 
 
-class Switches(Struct, frozen=True, metaclass=NotedMeta):
+class Switches(Struct, frozen=True, metaclass=FieldNotesMeta):
     """The state and the settings have these fields."""
 
     less_motion: bool = switch(

@@ -163,7 +163,7 @@ def _draw_keep(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
     label = _keep_label(state)
     hint = tr(KEEP) if not kept else f"{kept}\n{tr(KEPT)}"
     if mode == "as-stored":
-        hint = tr("The file itself is on disk: choose another mode, and it can be kept.")
+        hint = tr("This mode is the file's own. Choose another mode to save a converted copy.")
     free = state.quantization.work is None and state.load is None
     able = free and mode == state.options.mode != "as-stored"
     if button(ui, "quantization.keep", label, ICON_SAVE, hint, enabled=able):

@@ -245,7 +245,7 @@ class RemoteMaps:
             )
             return words.format(server=engine.server.title)
         if source is None:
-            return tr("Maps of another llm-lite come when an answer has ended: say something.")
+            return tr("Attention maps of a remote llm-lite arrive after an answer. Send a message.")
         return source.problem
 
     @property

@@ -41,7 +41,7 @@ from llm_lite.desktop.language.units import milliseconds, rate, tokens
 
 SOURCE_HINT = mark("How fast the encoder read the source.")
 TARGET_HINT = mark("How fast the decoder wrote the target: tokens of its best hypothesis.")
-STEP_HINT = mark("Of the decoder, for one token of each hypothesis.")
+STEP_HINT = mark("Decoder time for one token of every hypothesis.")
 FULL_HINT = mark("Tokens of the target in the decoder's cache, of those that fit.")
 
 

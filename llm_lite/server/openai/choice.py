@@ -36,8 +36,8 @@ _LONGEST_NAME_PART = 400  # characters: a name that is not known by then comes w
 
 
 class BegunCall:
-    """A call is being written. `at` is the place in the answer from which its arguments, an
-    object, are read on."""
+    """A call that is being written. Its arguments, a JSON object, begin at character `at` of the
+    answer's raw text."""
 
     def __init__(self, name: str, at: int) -> None:
         self.name = name
@@ -45,7 +45,8 @@ class BegunCall:
         self._in_text = self._is_over = False
 
     def delta(self, text: str) -> str:
-        """Return what is new of the arguments, up to the object's end."""
+        """Return the part of the arguments in `text`, the answer's raw text so far, that is new
+        since the last call, up to the object's end."""
         if self._is_over:
             return ""
         begin, place = self._at, self._at
@@ -80,7 +81,7 @@ WhyStopped = Annotated[
 
 
 class CallDelta(Struct, frozen=True):
-    """This is more of a call; its name comes with the first part of it."""
+    """Characters added to a call since the last delta; the first one of a call has its name."""
 
     index: int
     id: str
@@ -89,7 +90,7 @@ class CallDelta(Struct, frozen=True):
 
 
 class Delta(Struct, frozen=True):
-    """This is what is new of an answer."""
+    """Text, thought and calls added since the last delta."""
 
     thought: str = ""
     text: str = ""
@@ -101,8 +102,8 @@ class Delta(Struct, frozen=True):
 
 
 class Choice:
-    """One choice of an answer: it is fed events, and `delta` returns the text and calls that are
-    new since its last call."""
+    """One choice of an answer: `feed` takes its events, and `delta` returns the text, thought and
+    calls added since its last call."""
 
     def __init__(self, plan: ToolPlan, *, keeps_tokens: bool = False) -> None:
         self._plan, self._keeps_tokens = plan, keeps_tokens
@@ -155,6 +156,7 @@ class Choice:
             self.finished = event
 
     def delta(self) -> Delta:
+        """Return the text, thought and calls added since the last call."""
         thought, text = self._new_text()
         if self._plan.forced:
             return Delta(thought, "", self._forced(text), self._new_tokens())
@@ -171,7 +173,7 @@ class Choice:
         self.thought_tokens += self._split.is_thinking
 
     def _new_text(self) -> tuple[str, str]:
-        """Return new thoughts, and new text behind them."""
+        """Return the thought, and the text behind it, added since the last call."""
         text, self._text = self._text, ""
         if self._split is None:
             return "", text
@@ -185,7 +187,7 @@ class Choice:
         return new
 
     def _calls_in(self, calls: CallSplit, text: str) -> tuple[str, tuple[CallDelta, ...]]:
-        """Return new text outside of calls, and new calls."""
+        """Return the text outside of calls, and the calls, that `text` adds."""
         calls = calls.fed(text) if text else calls
         deltas = self._of_begun(calls)
         if self.finished is not None:
@@ -219,13 +221,13 @@ class Choice:
         )
 
     def _new_words(self, text: str) -> str:
-        """Return what is new of `text`, the words outside of calls or their beginning."""
+        """Return the part of `text`, which is outside of calls, that has not been sent."""
         new = text[self._text_sent :]
         self._text_sent += len(new)
         return new
 
     def _of_begun(self, calls: CallSplit) -> list[CallDelta]:
-        """Return more of the arguments of the call that is being written, or has just been."""
+        """Return the arguments added to the call that is being written, or has just ended."""
         deltas = []
         if self._begun is None and not (self._plan.is_single and self._calls_sent):
             names = {spec.name for spec in self._plan.specs}
@@ -243,7 +245,7 @@ class Choice:
         return deltas
 
     def _of_cut(self, calls: CallSplit) -> list[CallDelta]:
-        """Return a demanded call that a limit cut behind its name."""
+        """Return the call that the request demands, where a limit cut it behind its name."""
         begun = calls.begun
         if not self._is_call_cut or not self._plan.schema or self._begun is not None:
             return []
@@ -261,8 +263,8 @@ class Choice:
         return CallDelta(self._calls_sent, call_id(), call.name, call.arguments)
 
     def _forced(self, text: str) -> tuple[CallDelta, ...]:
-        """Return more of the one function's arguments that the answer is, as far as a limit lets
-        it come."""
+        """Return `text` as arguments of the one function that must be called: the whole answer is
+        these, and a limit may cut them."""
         self._arguments.append(text)
         if self.is_cut:
             self._is_call_cut = not _is_json("".join(self._arguments))
@@ -273,8 +275,8 @@ class Choice:
         return (CallDelta(0, self._call_id, name, text),)
 
     def _new_tokens(self) -> tuple[TokenDecoded, ...]:
-        """Return new tokens. Those that have no text yet wait for the one that completes it; one
-        that only ends the answer is left out."""
+        """Return the tokens added since the last call. Those without text yet wait for the one that
+        completes it; an end token is left out."""
         if not self._tokens:
             return ()
         end = len(self._tokens)

@@ -14,7 +14,7 @@ OTHER_SHADERS = {"table_rows", "position_rows", "type_rows", "expert_matmul"}
 
 
 def test_the_rows_of_vulkan_are_those_of_the_table():
-    assert set(_KERNELS) == {name for name, spec in OPS.items() if spec.form == "own"}
+    assert set(_KERNELS) == {name for name, spec in OPS.items() if spec.form == "custom"}
 
 
 @pytest.mark.parametrize("op", OPS)

@@ -11,7 +11,7 @@ from llm_lite.core.errors import FileError
 from llm_lite.core.files.json_text import found, parse_object
 from llm_lite.core.models.description.decoder import LAYERS, WIDTH
 from llm_lite.core.models.description.rows import FieldRow, GgufFields, integers, read_rows, row
-from llm_lite.core.records import NotedMeta
+from llm_lite.core.records import FieldNotesMeta
 from llm_lite.core.text.tokenizer import Tokenizer
 from tests.make_gguf import tokenizer_metadata
 
@@ -74,11 +74,11 @@ def test_a_vocabulary_s_element_is_shown_so(value, key, tmp_path):
 
 @pytest.mark.parametrize("value", [None, [None], array("f", [1.0]), "x"])
 def test_a_field_is_shown_so(value, tmp_path):
-    class Widths(Struct, metaclass=NotedMeta):
+    class Widths(Struct, metaclass=FieldNotesMeta):
         layers: int = row(LAYERS)
         widths: tuple = row(FieldRow("widths", None, integers()))
 
-    class Width(Struct, metaclass=NotedMeta):
+    class Width(Struct, metaclass=FieldNotesMeta):
         width: int = row(WIDTH)
 
     metadata = {"llama.block_count": 1, "llama.embedding_length": value, "llama.widths": [value]}

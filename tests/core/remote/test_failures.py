@@ -23,7 +23,7 @@ from llm_lite.core.remote.address import read_address, read_key
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.failures import RemoteError, RemoteStatusError, retry_after
-from llm_lite.core.remote.hearing import StreamParser
+from llm_lite.core.remote.stream_parser import StreamParser
 from llm_lite.core.remote.streamed_calls import MOST_ARGUMENTS
 from tests.core.remote.servers import ANSWER, KEY, Fault, scripted
 from tests.core.remote.test_answers import (

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from llm_lite.core.messages import ExecutorChanged, Reconfigure
-from llm_lite.core.records import NotedMeta, replace
+from llm_lite.core.records import FieldNotesMeta, replace
 from llm_lite.desktop.app import program, settings
 from llm_lite.desktop.features.attachments.state import NewDraft
 from llm_lite.desktop.features.cache import model as caching
@@ -294,7 +294,7 @@ def test_every_field_of_the_state_says_whose_it_is():
     """A field without a scope would be in no view's care."""
     assert set(scopes.scopes(AppState)) == set(AppState.__struct_fields__)
 
-    class Forgetful(Struct, metaclass=NotedMeta, frozen=True):
+    class Forgetful(Struct, metaclass=FieldNotesMeta, frozen=True):
         known: int = scopes.of("model", 1)
         unknown: int = 2
 

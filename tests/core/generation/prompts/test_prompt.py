@@ -44,7 +44,7 @@ def user(text):
     return ChatMessage("user", text)
 
 
-def spoken(tokenizer, text, *extra):
+def answer_with_tokens(tokenizer, text, *extra):
     """An answer of one token a byte, as no encoder would cut it."""
     ids = [i for char in text for i in tokenizer.encode(char, parse_special=False)]
     return ChatMessage("assistant", text, (*ids, *extra))
@@ -79,7 +79,7 @@ def test_the_next_turn_begins_with_all_that_is_cached(tokenizer, end, template, 
     turns = [user("u")]
     cached = prompt.encode_chat(tokenizer, chat, turns).ids
     for _ in range(3):
-        answer = spoken(tokenizer, said, *([end] if ended else []))
+        answer = answer_with_tokens(tokenizer, said, *([end] if ended else []))
         cached += [t for t in answer.tokens if t != end]
         turns += [answer, user(said)]  # the user says the same
         ids = prompt.encode_chat(tokenizer, chat, turns).ids
@@ -97,7 +97,7 @@ def test_the_user_s_echo_of_an_answer_is_not_the_answer(tokenizer, start):
 
 
 def test_a_template_that_rewrites_answers_has_its_way(tokenizer):
-    turns = [user("q"), spoken(tokenizer, "hmm</think>42"), user("r")]
+    turns = [user("q"), answer_with_tokens(tokenizer, "hmm</think>42"), user("r")]
     ids = prompt.encode_chat(tokenizer, ChatTemplate(FORGETTING), turns).ids
     text = tokenizer.decode(ids)
     assert "hmm" not in text
@@ -105,7 +105,7 @@ def test_a_template_that_rewrites_answers_has_its_way(tokenizer):
 
 
 def test_private_characters_in_messages_confuse_nobody(tokenizer):
-    answer = spoken(tokenizer, "\uf8ff1\uf8ff")
+    answer = answer_with_tokens(tokenizer, "\uf8ff1\uf8ff")
     turns = [user("\uf8ff1\uf8ff\uf8ff"), answer, user("\ue000\ue001")]
     ids = prompt.encode_chat(tokenizer, ChatTemplate(CHATML), turns).ids
     text = tokenizer.decode(ids)
@@ -116,7 +116,7 @@ def test_private_characters_in_messages_confuse_nobody(tokenizer):
 def test_continue_leaves_the_answer_open(tokenizer, end):
     chat = ChatTemplate(CHATML)
     before = prompt.encode_chat(tokenizer, chat, [user("q")]).ids
-    answer = spoken(tokenizer, " Once upon", end)
+    answer = answer_with_tokens(tokenizer, " Once upon", end)
     ids = prompt.encode_chat(tokenizer, chat, [user("q"), answer], continue_last=True).ids
     assert ids == before + list(answer.tokens[:-1])
     unknown = ChatMessage("assistant", "Once <|im_end|>")
@@ -134,7 +134,7 @@ def test_nothing_to_continue(tokenizer, turns):
 def test_raw_text_is_the_whole_prompt(tokenizer, end):
     assert prompt.encode_raw(tokenizer, [user("on the")]).ids == tokenizer.encode("on the")
     assert prompt.encode_raw(tokenizer, [user("a<|im_end|>")]).ids[-1] == end, "here they count"
-    answer = spoken(tokenizer, "the")
+    answer = answer_with_tokens(tokenizer, "the")
     assert prompt.encode_raw(tokenizer, [user("on "), answer]).ids[-3:] == list(answer.tokens)
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from llm_lite.core.messages import ChatMessage, Generate
-from llm_lite.core.remote.asking import build_request
 from llm_lite.core.remote.dialects import DIALECTS
+from llm_lite.core.remote.request_body import build_request
 
 HELLO = (ChatMessage("user", "Hi"),)
 VALUES = {"reasoning_effort": "high", "documents": [{"text": "a"}]}

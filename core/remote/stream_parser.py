@@ -17,7 +17,7 @@ from llm_lite.core.messages import Alternative
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.core.plain_text import quote
 from llm_lite.core.remote.failures import RemoteError, error_message
-from llm_lite.core.remote.reading import a_list, an_object, number, rate, share, text, whole
+from llm_lite.core.remote.json_fields import a_list, an_object, number, rate, share, text, whole
 from llm_lite.core.remote.streamed_calls import MOST_CALLS, StreamedCalls
 
 MOST_TEXT = 1 << 20  # characters in one event
