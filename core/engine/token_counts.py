@@ -66,9 +66,9 @@ def count_conversation(request: CountTokens, file: ChatFile, context: int) -> in
     check_size(file.tokenizer, request.messages, context)
     if request.raw:
         return len(encode_raw(file.tokenizer, request.messages).ids)
-    continue_last = is_open_answer(request.messages)
+    spoken = is_open_answer(request.messages)
     thinking, tools, values = request.thinking, request.tools, request.values
-    return len(encode(file, request.messages, continue_last, thinking, tools, values).ids)
+    return len(encode(file, request.messages, spoken, thinking, tools, values).ids)
 
 
 def counted(request: CountTokens, tokenizer: Tokenizer) -> TokensCounted:

@@ -210,17 +210,17 @@ class Answer(Struct):
         tokenizer, messages = self._runner.model_file.tokenizer, self.command.messages
         owner = len(messages) - 1 if self.command.continue_last else len(messages)
         answer_tokens = (PromptToken(t, text_of(tokenizer, t), owner) for t in self.produced)
-        gone = tuple((gap.first, gap.last) for gap in self._runner.session.cache.gaps)
-        self._emit_forgotten((*self._writer.labels, *answer_tokens), gone)
+        forgotten = tuple((gap.first, gap.last) for gap in self._runner.session.cache.gaps)
+        self._emit_forgotten((*self._writer.labels, *answer_tokens), forgotten)
 
     def _emit_forgotten(
-        self, labels: tuple[PromptToken, ...], gone: tuple[tuple[int, int], ...]
+        self, labels: tuple[PromptToken, ...], forgotten: tuple[tuple[int, int], ...]
     ) -> None:
         """Emit which of all tokens the model sees from now on, and which it does not."""
         seen = list(labels)
-        for first, last in reversed(gone):
+        for first, last in reversed(forgotten):
             del seen[first:last]
-        self.emit(CacheRewritten(tuple(seen), gone))
+        self.emit(CacheRewritten(tuple(seen), forgotten))
 
     def _take(self, choice: TokenChoice) -> bool:
         """Emit a token; return whether the answer may go on behind it."""
@@ -274,11 +274,11 @@ def _options(command: Generate, tokenizer: Tokenizer, encoded: prompt.Encoded) -
 def _first_turn(
     messages: Sequence[ChatMessage], tokenizer: Tokenizer, encoded: prompt.Encoded
 ) -> int:
-    """Return how many first tokens are the system prompt, the first question and its answer."""
-    asked = [index for index, m in enumerate(messages) if m.role in ("user", "text")]
-    if len(asked) < 2:
+    """Return how many leading tokens are the system prompt, the first question and its answer."""
+    questions = [index for index, m in enumerate(messages) if m.role in ("user", "text")]
+    if len(questions) < 2:
         return len(encoded.ids)
-    inside = (i for i, owner in enumerate(encoded.owners) if 0 <= owner < asked[1])
+    inside = (i for i, owner in enumerate(encoded.owners) if 0 <= owner < questions[1])
     end = max(inside, default=-1) + 1
     return end + (end < len(encoded.ids) and encoded.ids[end] in tokenizer.end_ids)
 

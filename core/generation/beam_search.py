@@ -113,8 +113,8 @@ class BeamSearch:
         if length < options.shortest:
             logs[:, list(options.ends)] = -np.inf
         if options.no_repeat:
-            for row, known in zip(logs, self.running, strict=True):
-                row[repeating(known.tokens, options.no_repeat)] = -np.inf
+            for row, hypothesis in zip(logs, self.running, strict=True):
+                row[repeating(hypothesis.tokens, options.no_repeat)] = -np.inf
         forced = options.forced_begin if length == 1 else None
         if options.forced_end is not None and length == options.most_tokens:
             forced = options.forced_end
@@ -130,20 +130,20 @@ class BeamSearch:
         scores = (logs + np.array([[h.score] for h in self.running], np.float32)).reshape(-1)
         places = np.argpartition(-scores, min(count, scores.size) - 1)[:count]
         places = places[np.lexsort((places, -scores[places]))]
-        found = []
+        candidates = []
         for place in places[np.isfinite(scores[places])]:
             parent, token = divmod(int(place), logs.shape[1])
             tokens = (*self.running[parent].tokens, token)
-            found.append(Hypothesis(tokens, float(scores[place]), parent))
-        return found
+            candidates.append(Hypothesis(tokens, float(scores[place]), parent))
+        return candidates
 
-    def _with_choices(self, found: list[Hypothesis], logits: F32) -> list[Hypothesis]:
+    def _with_choices(self, hypotheses: list[Hypothesis], logits: F32) -> list[Hypothesis]:
         """Add to each hypothesis its last token's probability, and the likeliest others."""
         if not self.options.keeps_choices:
-            return found
+            return hypotheses
         return [
             replace(h, choices=(*self.running[h.parent].choices, score_token(row, h.tokens[-1])))
-            for h, row in ((h, logits[h.parent]) for h in found)
+            for h, row in ((h, logits[h.parent]) for h in hypotheses)
         ]
 
     def _finish(self, ended: list[Hypothesis]) -> None:
@@ -208,8 +208,8 @@ class BeamDecoder:
         heirs: dict[int, int] = {}  # the first child of each parent
         for child, hypothesis in enumerate(running):
             heirs.setdefault(hypothesis.parent, child)
-        kept = {self._slots[parent] for parent in heirs}
-        free = [slot for slot in range(len(self._tables)) if slot not in kept]
+        used = {self._slots[parent] for parent in heirs}
+        free = [slot for slot in range(len(self._tables)) if slot not in used]
         slots = []
         for child, hypothesis in enumerate(running):
             slot = self._slots[hypothesis.parent]

@@ -55,8 +55,8 @@ class ConversationPrefill(Struct):
         """Emit what the cache holds now."""
         assert self._runner is not None
         session = self._runner.session
-        known = self._labels[: session.context_used]
-        self.emit(ConversationRead(known))
+        labels = self._labels[: session.context_used]
+        self.emit(ConversationRead(labels))
         self.emit(cache_status(session, self._reused))
 
     def interrupted(self, seconds: float) -> None:

@@ -13,9 +13,9 @@ from llm_lite.core.messages import SamplingOptions, Thinking
 from llm_lite.core.text.thinking import MARKS, Split
 from llm_lite.core.text.tokenizer import StreamDecoder, Tokenizer
 
-# What follows a beginning: a thought, a call of a function, or what keeps to the grammar.
-_Behind = Literal["thought", "call", "grammar"]
-_Way = tuple[tuple[int, ...], _Behind]  # tokens that are still to come, and what follows them
+# What follows an opening: a thought, a call of a function, or text that keeps to the grammar.
+_Content = Literal["thought", "call", "grammar"]
+_Opening = tuple[tuple[int, ...], _Content]  # tokens of a mark that are left, and what follows it
 
 
 class Guide:
@@ -41,30 +41,32 @@ class Guide:
         self._most = sampling.max_thinking_tokens
         self._split = None if thinking is None else Split.of(thinking)
         self._thought = 0  # tokens
-        self._due: deque[int] = deque()  # what is to be said next
+        self._due: deque[int] = deque()  # tokens that must come next
         self._grammar = grammar
-        self._waits = thinking is not None and thinking.inside  # the grammar, for the thought's end
+        self._grammar_waits = thinking is not None and thinking.inside  # for the thought's end
         calls = calls if grammar is not None else ()
-        self._calls: list[_Way] = [(tuple(self._ids(text)), "call") for text in calls]
-        # What may come in place of what the grammar allows, or alone, once it has begun.
-        self._ways = list(self._calls)
-        self._is_begun = False
+        self._calls: list[_Opening] = [(tuple(self._ids(text)), "call") for text in calls]
+        # What may come in place of what the grammar allows; alone, once an opening has begun.
+        self._openings = list(self._calls)
+        self._is_in_opening = False
         if thinking is not None and may_think and not thinking.inside and grammar is not None:
-            self._ways.append((tuple(self._ids(MARKS[thinking.style].opening)), "thought"))
+            self._openings.append((tuple(self._ids(MARKS[thinking.style].opening)), "thought"))
 
     def due(self) -> int | None:
         """Return the token that must come next; None if there is a choice."""
         if self._due:
             return self._due[0]
-        next_ones = {ids[0] for ids, _ in self._ways} if self._is_begun else ()
+        next_ones = {ids[0] for ids, _ in self._openings} if self._is_in_opening else ()
         return next(iter(next_ones)) if len(next_ones) == 1 else None
 
     def mask(self) -> Mask | None:
         """Return the tokens that may come next; None: all. RequestError if there are none."""
-        if self._grammar is None or self._waits:
+        if self._grammar is None or self._grammar_waits:
             return None
-        mask = no_tokens(self._tokenizer.vocab_size) if self._is_begun else self._grammar.mask()
-        for ids, _ in self._ways:
+        mask = (
+            no_tokens(self._tokenizer.vocab_size) if self._is_in_opening else self._grammar.mask()
+        )
+        for ids, _ in self._openings:
             word, bit = divmod(ids[0], 32)
             mask[word] |= 1 << bit
         return mask
@@ -110,7 +112,10 @@ class Guide:
     def _is_deciding(self) -> bool:
         """Return True if the grammar decides what comes next."""
         return (
-            self._grammar is not None and not self._waits and not self._due and not self._is_begun
+            self._grammar is not None
+            and not self._grammar_waits
+            and not self._due
+            and not self._is_in_opening
         )
 
     def take(self, token: int) -> None:
@@ -119,31 +124,30 @@ class Guide:
             self._due.popleft()
         else:
             self._due.clear()
-        is_free = self._grammar is None or self._waits
-        ways = [(ids[1:], what) for ids, what in self._ways if ids[0] == token]
-        if not is_free and ways and not self._may_be_either(token, ways):
-            self._go_on(ways)
+        is_free = self._grammar is None or self._grammar_waits
+        openings = [(ids[1:], what) for ids, what in self._openings if ids[0] == token]
+        if not is_free and openings and not self._may_be_either(token, openings):
+            self._continue_openings(openings)
         elif self._grammar is not None and not is_free and token not in self._end_ids:
-            self._ways, self._is_begun = ways, False
+            self._openings, self._is_in_opening = openings, False
             self._grammar.take(token)
-        if self._split is not None and (self._waits or self._is_begun or self._most):
+        if self._split is not None and (self._grammar_waits or self._is_in_opening or self._most):
             self._update(self._split, token)
 
-    def _may_be_either(self, token: int, ways: list[_Way]) -> bool:
-        """Return whether the token may be of what the grammar allows too, and no way is at its
-        end."""
-        if self._is_begun or self._grammar is None or not all(ids for ids, _ in ways):
+    def _may_be_either(self, token: int, openings: list[_Opening]) -> bool:
+        """Return whether the grammar allows the token too, and no opening is complete."""
+        if self._is_in_opening or self._grammar is None or not all(ids for ids, _ in openings):
             return False
         return bool(self._grammar.mask()[token // 32] >> (token % 32) & 1)
 
-    def _go_on(self, ways: list[_Way]) -> None:
-        """Go on in one of these ways, which have all begun."""
-        behind = next((what for ids, what in ways if not ids), None)
-        self._ways, self._is_begun = ways, behind is None
-        if behind is not None:
-            self._ways = list(self._calls) if behind == "grammar" else []
-            self._waits = behind != "grammar"
-        if behind == "call":  # which nothing is known of
+    def _continue_openings(self, openings: list[_Opening]) -> None:
+        """Go on in one of these openings, which have all begun."""
+        content = next((what for ids, what in openings if not ids), None)
+        self._openings, self._is_in_opening = openings, content is None
+        if content is not None:
+            self._openings = list(self._calls) if content == "grammar" else []
+            self._grammar_waits = content != "grammar"
+        if content == "call":  # whose text is not followed
             self._split = None
 
     def take_all(self, tokens: Iterable[int]) -> None:
@@ -158,16 +162,16 @@ class Guide:
             self._thought += 1
             if self._most and self._thought >= self._most and not self._due:
                 self._due.extend(self._ids(lead + closing + rest, token))
-        elif self._waits:
+        elif self._grammar_waits:
             ends = split.is_thinking and not self._due and self._grammar is not None
             if ends and not self._calls:
                 self._due.extend(self._ids(rest, token))
-            self._waits = bool(self._due) or (now.phase == "before" and not now.marked)
-            if self._calls and not self._waits:
-                self._ways = list(self._calls)
+            self._grammar_waits = bool(self._due) or (now.phase == "before" and not now.marked)
+            if self._calls and not self._grammar_waits:
+                self._openings = list(self._calls)
                 if ends and (ids := tuple(self._ids(rest, token))):
-                    self._ways.append((ids, "grammar"))
-                    self._is_begun = True
+                    self._openings.append((ids, "grammar"))
+                    self._is_in_opening = True
 
     def _ids(self, text: str, *behind: int) -> list[int]:
         return self._tokenizer.encode(text, behind=behind) if text else []

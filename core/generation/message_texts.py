@@ -20,18 +20,18 @@ class MessageTexts:
     all up takes time linear in their length."""
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:
-        self._saying: dict[str, list[int]] = {}  # indices of messages, rising, by their text
-        self._calling: dict[str, list[int]] = {}  # the same, by a text of their calls
+        self._by_content: dict[str, list[int]] = {}  # indices of messages, ascending, by their text
+        self._by_call: dict[str, list[int]] = {}  # the same, by a text of their calls
         self._callers: list[int] = []  # the message of each call
         calls: list[str] = []
         for index, message in enumerate(messages):
             texts = {message.content.strip()}
             if message.role == "tool":  # which may be written as a JSON text
                 texts.add(_escaped(message.content).strip())
-            _note(self._saying, texts, index)
+            _note(self._by_content, texts, index)
             for call in message.calls:
                 calls.append(call.arguments)
-                _note(self._calling, set(_written(call.arguments)), index)
+                _note(self._by_call, set(_written(call.arguments)), index)
             self._callers += [index] * len(message.calls)
         self._calls = _BETWEEN.join(calls)
         # Where in it the arguments of each call begin.
@@ -44,11 +44,11 @@ class MessageTexts:
         before it on that calls a function with it; -1 if none does, or it is not found by a part
         of the arguments before too much was searched."""
         bare = text.strip()
-        for known, start in ((self._saying, first), (self._calling, first - 1)):
-            found = known.get(bare, [])
-            place = bisect_left(found, start)
-            if place < len(found):
-                return found[place]
+        for index, start in ((self._by_content, first), (self._by_call, first - 1)):
+            owners = index.get(bare, [])
+            place = bisect_left(owners, start)
+            if place < len(owners):
+                return owners[place]
         return -1 if _BETWEEN in text else self._caller_with(text, first - 1)
 
     def _caller_with(self, part: str, first: int) -> int:
@@ -68,9 +68,9 @@ class MessageTexts:
 
 def _note(places: dict[str, list[int]], texts: set[str], index: int) -> None:
     for text in texts:
-        found = places.setdefault(text, [])
-        if not found or found[-1] != index:
-            found.append(index)
+        indices = places.setdefault(text, [])
+        if not indices or indices[-1] != index:
+            indices.append(index)
 
 
 def _written(arguments: str) -> Iterator[str]:

@@ -148,7 +148,7 @@ class Sampler:
         NotFiniteError where the logits are no distribution: a NaN or +inf among them, or -inf only.
         RequestError where all tokens are forbidden.
         """
-        seen = _largest_and_sum(logits)
+        normalizer = _normalizer_of(logits)
         options = self._options
         greedy = options.temperature == 0.0
         fitted = None if mask is None else _fitted(mask, len(logits))
@@ -165,7 +165,7 @@ class Sampler:
         if token < 0:
             raise RequestError("no token is allowed here: the answer ends")
         self._mu -= options.mirostat_eta * (surprise - options.mirostat_tau)
-        return _choice(logits, seen, token, fitted, self._best)
+        return _choice(logits, normalizer, token, fitted, self._best)
 
     def score(self, logits: NDArray[np.float32], token: int) -> TokenChoice:
         """Return a given token as if it had been chosen."""
@@ -224,7 +224,7 @@ def score_token(
     NotFiniteError as `Sampler.choose`.
     """
     fitted = None if mask is None else _fitted(mask, len(logits))
-    return _choice(logits, _largest_and_sum(logits), token, fitted, best)
+    return _choice(logits, _normalizer_of(logits), token, fitted, best)
 
 
 def likeliest(logits: NDArray[np.float32], count: int = BEST) -> Likeliest:
@@ -232,8 +232,8 @@ def likeliest(logits: NDArray[np.float32], count: int = BEST) -> Likeliest:
     return score_token(logits, 0, best=count).best
 
 
-def _largest_and_sum(logits: NDArray[np.float32]) -> tuple[float, float]:
-    """Return the largest logit, and the sum of e^(x - largest)."""
+def _normalizer_of(logits: NDArray[np.float32]) -> tuple[float, float]:
+    """Return what makes probabilities of logits: the largest, and the sum of e^(x - largest)."""
     most, total = sum_exp(logits)
     if not math.isfinite(most) or not math.isfinite(total):
         raise not_finite("the logits", "NaN" if math.isnan(total) else "infinity")
@@ -242,28 +242,28 @@ def _largest_and_sum(logits: NDArray[np.float32]) -> tuple[float, float]:
 
 def _choice(
     logits: NDArray[np.float32],
-    seen: tuple[float, float],
+    normalizer: tuple[float, float],
     token: int,
     mask: Mask | None,
     count: int = BEST,
 ) -> TokenChoice:
     """Return the choice with the `count` likeliest tokens; with 0 without these and the allowed."""
-    best = _likeliest(logits, seen, largest(logits, count).tolist()) if count else ()
-    probability = _likeliest(logits, seen, [token])[0][1]
-    allowed = None if mask is None or not count else _allowed(logits, seen, mask)
+    best = _likeliest(logits, normalizer, largest(logits, count).tolist()) if count else ()
+    probability = _likeliest(logits, normalizer, [token])[0][1]
+    allowed = None if mask is None or not count else _allowed(logits, normalizer, mask)
     return TokenChoice(token, probability, best, allowed)
 
 
-def _allowed(logits: NDArray[np.float32], seen: tuple[float, float], mask: Mask) -> Allowed:
+def _allowed(logits: NDArray[np.float32], normalizer: tuple[float, float], mask: Mask) -> Allowed:
     """Return how many tokens a mask allows, their probability, and the likeliest; at least one is
     allowed."""
     count, most, total, best = allowed_of(logits, mask, BEST)
-    together = math.exp(most - seen[0]) * total / seen[1]
-    return Allowed(count, together, _likeliest(logits, seen, best.tolist()))
+    together = math.exp(most - normalizer[0]) * total / normalizer[1]
+    return Allowed(count, together, _likeliest(logits, normalizer, best.tolist()))
 
 
 def _likeliest(
-    logits: NDArray[np.float32], seen: tuple[float, float], tokens: Sequence[int]
+    logits: NDArray[np.float32], normalizer: tuple[float, float], tokens: Sequence[int]
 ) -> Likeliest:
-    most, total = seen
+    most, total = normalizer
     return tuple((token, math.exp(float(logits[token]) - most) / total) for token in tokens)

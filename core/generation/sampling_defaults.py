@@ -77,11 +77,11 @@ def sampling_defaults(
     """Return the defaults of a model that people call `name`, and a sentence for each invalid value
     in its files. FileError if generation_config.json cannot be read."""
     problems: list[str] = []
-    own = _of_config(path, problems) + _of_metadata(metadata, path, problems)
-    found = {default.name: default for default in reversed(own)}  # the first of a name stays
-    if not found:
+    in_files = _of_config(path, problems) + _of_metadata(metadata, path, problems)
+    by_name = {default.name: default for default in reversed(in_files)}  # the first of a name stays
+    if not by_name:
         return _of_family(name), problems
-    return tuple(found.values()), problems
+    return tuple(by_name.values()), problems
 
 
 def _of_config(path: Path, problems: list[str]) -> list[SamplingDefault]:
@@ -108,9 +108,9 @@ def _of_metadata(
 
 def _of_family(name: str) -> tuple[SamplingDefault, ...]:
     """Return the defaults of a family; () for a base model, whose card advises nothing."""
-    known = name.lower()
-    family = next((f for f in FAMILIES if re.search(f.pattern, known)), None)
-    if family is None or re.search(r"(?<![a-z])base(?![a-z])", known):
+    lower = name.lower()
+    family = next((f for f in FAMILIES if re.search(f.pattern, lower)), None)
+    if family is None or re.search(r"(?<![a-z])base(?![a-z])", lower):
         return ()
     return (
         *(SamplingDefault(n, value, family.source) for n, value in family.values.items()),
@@ -121,7 +121,7 @@ def _of_family(name: str) -> tuple[SamplingDefault, ...]:
 def _checked(named: _Named, source: str, file: Path, problems: list[str]) -> list[SamplingDefault]:
     """Return values within the sampler's ranges, those of 32 bits without digits that they do not
     have."""
-    found = []
+    defaults = []
     for key, name, value in named:
         row = OPTIONS[name]
         value = row.meant(value)
@@ -134,8 +134,8 @@ def _checked(named: _Named, source: str, file: Path, problems: list[str]) -> lis
             )
             continue
         number = int(value) if row.kind == "whole" else float(f"{float(value):.6g}")
-        found.append(SamplingDefault(name, number, source))
-    return found
+        defaults.append(SamplingDefault(name, number, source))
+    return defaults
 
 
 def _is_number(value: object) -> bool:

@@ -99,16 +99,17 @@ class Session:
         self.had_company = False  # the last step had tokens of others, too
         self.pool = PrefixPool() if pool is None else pool
         self._name, self._conversation = "", 0  # of the conversation in the cache
-        self._throughout = False  # only what was made with the gains in force counts as read
+        self._throughout = False  # only positions computed with the gains in force are reused
         self.speculation: Speculation | None = None  # drafts answers; None: token by token
 
     def see_source(self, tokens: Sequence[int]) -> None:
-        """Record that another source is in place; what was made of the one before is forgotten."""
+        """Record the tokens of another source; what was computed about the previous one is
+        forgotten."""
         self.clear()
         self._source = tuple(tokens)
 
     def clear(self) -> None:
-        """Forget what the cache holds."""
+        """Empty the cache."""
         self._truncate(0)
         self._rows.begin_epoch()
 
@@ -162,10 +163,12 @@ class Session:
         self.cache.states.mark(plan.reused)  # an edit of its last message goes on here
         if plan.forget is not None:
             self._forget(*plan.forget)
-        gone = [(gap.first, gap.last) for gap in self.cache.gaps]
+        forgotten = [(gap.first, gap.last) for gap in self.cache.gaps]
         if plan.skip:
-            gone.append((plan.skip.start, plan.skip.stop))
-        return Prepared(tuple(prompt), reading, len(self.cache), tuple(gone), plan.start, plan.skip)
+            forgotten.append((plan.skip.start, plan.skip.stop))
+        return Prepared(
+            tuple(prompt), reading, len(self.cache), tuple(forgotten), plan.start, plan.skip
+        )
 
     def prefill(
         self,
@@ -241,10 +244,10 @@ class Session:
         """Return True if one more token fits, after forgetting something if the context is full."""
         if len(self.cache) < self.context:
             return True
-        what = forgetting(reading.overflow, reading.head, self.context)
-        if what is None or not self.cache.can_forget:
+        positions = forgetting(reading.overflow, reading.head, self.context)
+        if positions is None or not self.cache.can_forget:
             return False
-        self._forget(*what)
+        self._forget(*positions)
         return True
 
     def check(self, tokens: Sequence[int], reading: PrefillOptions) -> None:
@@ -262,9 +265,9 @@ class Session:
         return self.cache.copy_out(name or self._name, self._conversation)
 
     def take_in(self, prefix: Prefix) -> int:
-        """Hold what the prefix holds, as far as it fits, and return how many positions that are.
+        """Replace the cache by a prefix, as far as it fits; return how many positions it has then.
 
-        What the cache held goes to the pool.
+        What was in the cache goes to the pool.
         """
         length = min(len(prefix.held.tokens), self.context)
         length = longest_usable(prefix, self.cache.layers, length)
@@ -527,7 +530,7 @@ class Session:
         return logits
 
     def _run_again(self, length: int, should_stop: StopCheck | None) -> None:
-        """Hold the recurrent state behind the first `length` positions."""
+        """Recompute the recurrent state behind the first `length` positions, unless it is there."""
         states = self.cache.states
         if states.holds(length):
             return

@@ -50,11 +50,11 @@ class StopStrings(Generic[Item]):
         thinking: Thinking | None = None,
         roles: RoleEnds | None = None,
     ) -> None:
-        self._own = tuple(strings)
-        self._strings = (*self._own, *(roles.texts if roles else ()))
+        self._requested = tuple(strings)
+        self._strings = (*self._requested, *(roles.texts if roles else ()))
         self._split = Split.of(thinking) if self._strings and thinking is not None else None
-        self._held: list[tuple[Item, str]] = []
-        self._unseen = 0  # first characters of what is held that are no part of the answer
+        self._pending: list[tuple[Item, str]] = []
+        self._hidden_length = 0  # leading characters of the pending text that belong to a thought
         # Texts that end the answer where it begins with them: of a line, without its beginning.
         begins = roles is not None and roles.begins_line
         self._first = tuple(s[1:] for s in self._strings if s[:1] == "\n" and begins)
@@ -73,18 +73,18 @@ class StopStrings(Generic[Item]):
         visible = len(text) if self._split is None else self._visible_length(self._split, text)
         if visible is None:
             return [(item, text)]
-        if not self._held:
-            self._unseen = len(text) - visible
-        self._held.append((item, text))
-        whole = "".join(text for _, text in self._held)
+        if not self._pending:
+            self._hidden_length = len(text) - visible
+        self._pending.append((item, text))
+        whole = "".join(text for _, text in self._pending)
         if self._first and self._begins_as_role(whole):
             return []
-        places = [(self._found_at(whole, s), s not in self._own) for s in self._strings]
+        places = [(self._find(whole, s), s not in self._requested) for s in self._strings]
         found = min((place for place in places if place[0] >= 0), default=None)
         if found is not None:
             self.reason = "role" if found[1] else "stop string"
             return self._cut(found[0])
-        return self._released(len(whole) - self._begun(whole[self._unseen :]))
+        return self._release(len(whole) - self._partial_length(whole[self._hidden_length :]))
 
     def end_at_role(self, tokens: int = 1) -> list[tuple[Item, str]]:
         """End the answer at tokens that begin a role, which are not shown; return what was held
@@ -98,8 +98,8 @@ class StopStrings(Generic[Item]):
 
     def flush(self) -> list[tuple[Item, str]]:
         """Return what was held back, as nothing follows."""
-        held, self._held = self._held, []
-        return held
+        pending, self._pending = self._pending, []
+        return pending
 
     def feed_previous(self, text: str) -> None:
         """Feed the existing text of an answer that is continued."""
@@ -109,10 +109,10 @@ class StopStrings(Generic[Item]):
         if self._split is not None:
             self._split = self._split.fed(text)
 
-    def _found_at(self, whole: str, string: str) -> int:
-        """Return where a string is found in what is held, and is not quoted; -1 if nowhere."""
-        at = whole.find(string, self._unseen)
-        if self._quotes is None or string in self._own:
+    def _find(self, whole: str, string: str) -> int:
+        """Return where a string stands in the pending text, not quoted; -1 if nowhere."""
+        at = whole.find(string, self._hidden_length)
+        if self._quotes is None or string in self._requested:
             return at
         begins_line = string.startswith("\n")
         while at >= 0 and self._quotes.quote(whole[:at], begins_line=begins_line):
@@ -138,8 +138,8 @@ class StopStrings(Generic[Item]):
             return None
         return min(len(text), len(self._split.visible_text) - len(split.visible_text))
 
-    def _begun(self, text: str) -> int:
-        """Return how many last characters of `text` may be the beginning of a stop string."""
+    def _partial_length(self, text: str) -> int:
+        """Return how many trailing characters of `text` may be the beginning of a stop string."""
         longest = min(len(text), max(map(len, self._strings)) - 1)
         return next(
             (
@@ -150,14 +150,14 @@ class StopStrings(Generic[Item]):
             0,
         )
 
-    def _released(self, end: int) -> list[tuple[Item, str]]:
+    def _release(self, end: int) -> list[tuple[Item, str]]:
         """Release the first items, whose texts end before `end`."""
         shown, at = 0, 0
-        while shown < len(self._held) and at + len(self._held[shown][1]) <= end:
-            at += len(self._held[shown][1])
+        while shown < len(self._pending) and at + len(self._pending[shown][1]) <= end:
+            at += len(self._pending[shown][1])
             shown += 1
-        self._unseen = max(0, self._unseen - at)
-        released, self._held = self._held[:shown], self._held[shown:]
+        self._hidden_length = max(0, self._hidden_length - at)
+        released, self._pending = self._pending[:shown], self._pending[shown:]
         if self._quotes is not None:
             self._quotes.feed("".join(text for _, text in released))
         return released
@@ -165,11 +165,11 @@ class StopStrings(Generic[Item]):
     def _cut(self, place: int) -> list[tuple[Item, str]]:
         """Return the items that begin before `place`, with their texts up to there, and drop the
         others."""
-        kept, start = [], 0
-        for item, text in self._held:
+        shown, start = [], 0
+        for item, text in self._pending:
             if start < place:
-                kept.append((item, text[: place - start]))
+                shown.append((item, text[: place - start]))
             start += len(text)
-        self.dropped = len(self._held) - len(kept)
-        self._held = []
-        return kept
+        self.dropped = len(self._pending) - len(shown)
+        self._pending = []
+        return shown

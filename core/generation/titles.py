@@ -1,8 +1,7 @@
 """A title for a conversation, by the model that leads it.
 
 The request is put behind the conversation in the cache, where only its few tokens have to be read.
-What lay in the rows that it takes is put back afterwards: the cache, its queries and what they show
-are as they were.
+The rows that it takes are restored afterwards: cache, queries and attention maps are as they were.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from llm_lite.core.text.tokenizer import Tokenizer
 REQUEST = (
     "Give our conversation a title of three to six words. Reply with the title and nothing else."
 )
-BEGUN = 'Title: "'  # the answer to it: a small model would rather chat
+ANSWER_START = 'Title: "'  # of the answer to it: a small model would rather chat
 ENDS = ('"', "\n")
 SAMPLING = SamplingOptions(temperature=0.2, seed=1, max_new_tokens=16)
 MOST_READ = 512  # tokens that are worth reading for a title
@@ -39,13 +38,13 @@ def make_title(
     session, file = runner.session, runner.model_file
     if is_text(messages):  # no conversation, whose subject the model could name
         return ""
-    asked = (*messages, ChatMessage("user", REQUEST), ChatMessage("assistant", BEGUN))
-    prompt = encode(file, asked, continue_last=True, thinking=False).ids
-    same = min(common(session.tokens(), prompt, len(prompt) - 1), session.context_used)
-    start = session.cache.longest_usable(same)
+    conversation = (*messages, ChatMessage("user", REQUEST), ChatMessage("assistant", ANSWER_START))
+    prompt = encode(file, conversation, continue_last=True, thinking=False).ids
+    shared = min(common(session.tokens(), prompt, len(prompt) - 1), session.context_used)
+    start = session.cache.longest_usable(shared)
     count = len(prompt) - start + SAMPLING.max_new_tokens
     fits = start + count <= session.context and len(prompt) - start <= MOST_READ
-    if not fits or session.cache.gaps or (same and not start):
+    if not fits or session.cache.gaps or (shared and not start):
         return ""
     try:
         with session.scratch_steps(start, count):

@@ -39,8 +39,8 @@ class TokenChooser:
         drafts: AnswerDrafts | None = None,
         best: int = BEST,
     ) -> None:
-        """Make the chooser behind a prompt of `tokens`. `guide` says which tokens may come, and is
-        told those that do. `best` is that of `Sampler`. RequestError where `sampling` is out of
+        """Make the chooser behind a prompt of `tokens`. `guide` says which tokens may come, and
+        takes those that do. `best` is that of `Sampler`. RequestError where `sampling` is out of
         range, or weighs tokens that the vocabulary does not have."""
         check_bias(sampling, vocabulary)
         self._sampler = Sampler(sampling, guide.token_bytes if guide else None, best)

@@ -16,11 +16,11 @@ def utf8_bytes(text: str) -> int:
 def estimated_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> int:
     """Return about how many tokens texts have together: pieces that are spread evenly over them
     are encoded, which costs the same however long they are; never fewer than their bytes need."""
-    found = sum(map(utf8_bytes, texts))
+    size = sum(map(utf8_bytes, texts))
     pieces = _spread(texts)
-    read = sum(map(utf8_bytes, pieces))
+    sampled = sum(map(utf8_bytes, pieces))
     tokens = sum(len(tokenizer.encode(piece, parse_special=False)) for piece in pieces)
-    return max(found * tokens // max(read, 1), -(-found // tokenizer.longest_token_bytes))
+    return max(size * tokens // max(sampled, 1), -(-size // tokenizer.longest_token_bytes))
 
 
 def _spread(texts: Sequence[str]) -> list[str]:

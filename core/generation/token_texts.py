@@ -113,8 +113,8 @@ class TokenEmitter:
             disk_bytes=max(0, bytes_from_disks() - self._from_disks) if self._steps else 0,
         )
 
-    def _show(self, decided: list[tuple[TokenDecoded, str]]) -> None:
-        for event, text in decided:
+    def _show(self, shown: list[tuple[TokenDecoded, str]]) -> None:
+        for event, text in shown:
             self._emit(event if text == event.text else replace(event, text=text))
 
     def _note_time(self) -> None:
@@ -158,15 +158,15 @@ def allowed_tokens(tokenizer: Tokenizer, allowed: Allowed | None) -> AllowedToke
 def with_texts(tokenizer: Tokenizer, trace: TokenTrace) -> TokenTrace:
     """Return the trace with the texts of its tokens, and of those that may follow."""
 
-    def named(token: TokenLogit) -> TokenLogit:
+    def with_text(token: TokenLogit) -> TokenLogit:
         return replace(token, text=text_of(tokenizer, token.id))
 
-    known = trace.distribution
-    went_on = known.went_on and named(known.went_on)
-    top = tuple(map(named, known.top))
+    distribution = trace.distribution
+    went_on = distribution.went_on and with_text(distribution.went_on)
+    top = tuple(map(with_text, distribution.top))
     return replace(
         trace,
-        distribution=replace(known, top=top, went_on=went_on),
+        distribution=replace(distribution, top=top, went_on=went_on),
         texts=tuple(token_label(tokenizer, token) for _, token in trace.tokens),
         source=tuple(replace(one, text=token_label(tokenizer, one.id)) for one in trace.source),
     )

@@ -48,8 +48,8 @@ class SourceEncoder(InspectedEncoder):
         check_source(tokens, self.executor.program.max_tokens)
         step = Step(np.asarray(tokens, np.int32), 0, len(tokens))
         with self._encoding(tokens):
-            found = self.executor.run(step, should_stop)
-            self.hidden = self.checked(found, "the encoder's hidden states")
+            hidden = self.executor.run(step, should_stop)
+            self.hidden = self.checked(hidden, "the encoder's hidden states")
         return self.hidden
 
     def hand_to(self, decoder: Executor) -> None:

@@ -295,22 +295,24 @@ class AttentionSource:
     def queries(self, layer: int, rows: range | None = None) -> NDArray[np.float32]:
         """Return the queries of `rows`, by default all that are kept, [len(rows), heads, head_dim];
         not while a step runs."""
-        shape, rows = self.layers[layer], self.rows if rows is None else rows
-        if not shape.attends:
+        attention, rows = self.layers[layer], self.rows if rows is None else rows
+        if not attention.attends:
             return np.zeros((len(rows), 0, 1), np.float32)
-        assert shape.queries is not None or not rows, "no queries are kept"
-        found = self._read(shape.queries, rows) if shape.queries else np.zeros(0, np.float32)
-        return found.reshape(-1, shape.heads, shape.head_dim)
+        assert attention.queries is not None or not rows, "no queries are kept"
+        queries = (
+            self._read(attention.queries, rows) if attention.queries else np.zeros(0, np.float32)
+        )
+        return queries.reshape(-1, attention.heads, attention.head_dim)
 
     def keys(self, layer: int) -> NDArray[np.float32]:
         """Return the keys, [columns, kv_heads, head_dim], 0 where a ring has lost them; not while a
         step runs."""
-        shape, length = self.layers[layer], self.columns(layer)
-        held = range(max(0, length - shape.key_rows), length)
-        keys = np.zeros((length, shape.kv_heads, shape.head_dim), np.float32)
-        if not shape.attends:
+        attention, length = self.layers[layer], self.columns(layer)
+        present = range(max(0, length - attention.key_rows), length)
+        keys = np.zeros((length, attention.kv_heads, attention.head_dim), np.float32)
+        if not attention.attends:
             return keys
-        keys[held.start :] = self._read(shape.keys, held).reshape(-1, *keys.shape[1:])
+        keys[present.start :] = self._read(attention.keys, present).reshape(-1, *keys.shape[1:])
         return keys
 
     @contextmanager
@@ -379,18 +381,18 @@ def head_maps(
     a step runs.
     """
     rows = source.rows if rows is None else rows
-    shape, positions = source.layers[layer], np.asarray(rows)
+    attention, positions = source.layers[layer], np.asarray(rows)
     expected = len(heads), len(positions), source.columns(layer)
     if out.shape != expected:
         raise ValueError(f"expected {expected}, got {out.shape}")
-    if not shape.attends:
+    if not attention.attends:
         out[:] = np.nan
         return
     queries, keys, bias = source.queries(layer, rows), source.keys(layer), source.bias(layer)
     for row, head in enumerate(heads):
-        group = head * shape.kv_heads // shape.heads
+        group = head * attention.kv_heads // attention.heads
         q, k = queries[:, head], keys[:, group]
-        out[row] = layer_probabilities(shape, head, q, k, positions, bias)
+        out[row] = layer_probabilities(attention, head, q, k, positions, bias)
         source.checked(out[row], f"the attention weights of layer {layer}, head {head}")
     out[:, : max(0, source.rows_of(layer).start - rows.start)] = np.nan
 

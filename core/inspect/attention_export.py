@@ -26,15 +26,15 @@ Head = tuple[int, int]  # layer, head
 class LayerRows(Struct, frozen=True):
     """The queries and keys that a layer's maps are computed from."""
 
-    shape: AttentionLayer
+    layer: AttentionLayer
     queries: NDArray[np.float32]  # [rows, heads, head_dim]
     keys: NDArray[np.float32]  # [columns, kv_heads, head_dim]
     bias: NDArray[np.float32] | None  # [heads, columns of the bias]
-    whole: int  # the first row whose keys are all kept
+    first_whole: int  # the first row whose keys are all kept
 
 
 class Snapshot(Struct, frozen=True):
-    """Queries and keys of heads at one moment; of no use once written."""
+    """Copies of the queries and keys of heads at one moment."""
 
     heads: tuple[Head, ...]
     layers: dict[int, LayerRows]
@@ -82,11 +82,11 @@ def _is_cross(source: AttentionSource, heads: tuple[Head, ...]) -> bool:
 
 def _layer_rows(source: AttentionSource, layer: int, rows: range) -> LayerRows:
     queries, keys = source.queries(layer, rows), source.keys(layer)
-    whole = source.rows_of(layer).start
-    return LayerRows(source.layers[layer], queries, keys, source.bias(layer), whole)
+    first_whole = source.rows_of(layer).start
+    return LayerRows(source.layers[layer], queries, keys, source.bias(layer), first_whole)
 
 
-def write(taken: Snapshot, path: Path) -> None:
+def write(copies: Snapshot, path: Path) -> None:
     """Write `probs` float32 [heads, rows, n] for the rows whose queries are kept, `positions` of
     these rows, `tokens` int32 [n], `heads` int32 [heads, 2] (layer, head). Of cross-attention
     `source_tokens` int32 are those of the n columns, and `tokens` those that `positions` count.
@@ -95,30 +95,30 @@ def write(taken: Snapshot, path: Path) -> None:
     LlmLiteError where `path` cannot be written to, or is there already; NotFiniteError where
     weights are no numbers.
     """
-    positions = np.asarray(taken.rows, np.int32)
-    n = len(taken.tokens if taken.source_tokens is None else taken.source_tokens)
-    probs = np.empty((len(taken.heads), len(positions), n), np.float32)
-    for number, (layer, head) in enumerate(taken.heads):
-        one = taken.layers[layer]
-        q, k = one.queries[:, head], one.keys[:, head * one.shape.kv_heads // one.shape.heads]
-        probs[number] = layer_probabilities(one.shape, head, q, k, positions, one.bias)
+    positions = np.asarray(copies.rows, np.int32)
+    n = len(copies.tokens if copies.source_tokens is None else copies.source_tokens)
+    probs = np.empty((len(copies.heads), len(positions), n), np.float32)
+    for number, (layer, head) in enumerate(copies.heads):
+        rows = copies.layers[layer]
+        q, k = rows.queries[:, head], rows.keys[:, head * rows.layer.kv_heads // rows.layer.heads]
+        probs[number] = layer_probabilities(rows.layer, head, q, k, positions, rows.bias)
         checked(probs[number], f"the attention weights of layer {layer}, head {head}")
-        probs[number, : one.whole - taken.rows.start] = np.nan
-    tokens, heads = (np.array(each, np.int32) for each in (taken.tokens, taken.heads))
+        probs[number, : rows.first_whole - copies.rows.start] = np.nan
+    tokens, heads = (np.array(each, np.int32) for each in (copies.tokens, copies.heads))
     arrays: dict[str, Any] = {"tokens": tokens, "heads": heads}
-    if taken.source_tokens is not None:
-        arrays["source_tokens"] = np.array(taken.source_tokens, np.int32)
+    if copies.source_tokens is not None:
+        arrays["source_tokens"] = np.array(copies.source_tokens, np.int32)
     make_folder(path.parent)
     with replaced(path, new=True) as out:
         np.savez(out, probs=probs, positions=positions, **arrays)
 
 
-def write_later(taken: Snapshot, path: Path, done: Callable[[str], None]) -> None:
+def write_later(copies: Snapshot, path: Path, done: Callable[[str], None]) -> None:
     """Write on another thread; `done` is called there, with a sentence if it failed."""
 
     def work() -> None:
         try:
-            write(taken, path)
+            write(copies, path)
         except (LlmLiteError, MemoryError) as error:
             done(str(error) or "there is not enough memory for the maps")
         except BaseException as error:

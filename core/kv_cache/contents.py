@@ -66,6 +66,9 @@ class Prefix(Struct, frozen=True, eq=False):
 
 
 class KvCache:
+    """The cache of one conversation on an executor: the token, the provenance and the rows of each
+    position, and the recurrent states of models that have any."""
+
     def __init__(self, executor: Executor, weights: Mapping[str, TensorData]) -> None:
         self._executor = executor
         plan = executor.program.plans[0]
@@ -129,8 +132,8 @@ class KvCache:
 
     def longest_usable(self, length: int) -> int:
         """Return the most of the first `length` positions that a step could follow."""
-        held = self.states.longest(length)
-        return held if self.usable(held) else 0
+        reached = self.states.longest(length)
+        return reached if self.usable(reached) else 0
 
     def oldest_rows(self) -> tuple[int, ...]:
         """Return `oldest` of every layer."""
@@ -155,7 +158,7 @@ class KvCache:
         self._made.extend([made] * len(tokens))
 
     def skip(self, tokens: Sequence[int]) -> None:
-        """Record tokens that follow, and are not read: forgotten before they were known."""
+        """Record tokens that come next and are forgotten without being computed."""
         if tokens:
             first = len(self.tokens) + sum(len(gap.tokens) for gap in self._gaps)
             self._gaps = (*self._gaps, Gap(first, tuple(tokens)))
@@ -171,17 +174,17 @@ class KvCache:
     def forget(self, keep: int, drop: int) -> None:
         """Forget positions keep..keep+drop-1; what follows moves down. UnsupportedError unless it
         `can_forget`."""
-        held, length = self.held.without(keep, drop), len(self)
+        contents, length = self.held.without(keep, drop), len(self)
         shift(self._executor, self._factors, keep=keep, drop=drop, length=length)
         for layer, oldest in self._oldest.items():
             if oldest >= keep:
                 self._oldest[layer] = max(keep, oldest - drop)
-        self.tokens[:] = held.tokens
-        self._made[:] = held.made
-        self._gaps = held.gaps
+        self.tokens[:] = contents.tokens
+        self._made[:] = contents.made
+        self._gaps = contents.gaps
 
     def copy_out(self, name: str, conversation: int = 0) -> Prefix:
-        """Copy all that is held."""
+        """Copy the whole cache."""
         rows = {}
         for layer in self.stored:
             first = self.oldest(layer)
@@ -190,7 +193,7 @@ class KvCache:
                     self._executor.read_state(tensor.name, row, count)
                     for row, count in runs(first, len(self), tensor.ring_rows)
                 ]
-                data = np.concatenate(parts) if parts else _nothing(tensor)
+                data = np.concatenate(parts) if parts else _no_rows(tensor)
                 rows[tensor.name] = CacheRows(first, data, tensor.dtype, tensor.block)
         lengths = self.states.worth_keeping(len(self))
         return Prefix(
@@ -205,8 +208,8 @@ class KvCache:
 
     @contextmanager
     def scratch_steps(self, start: int, stop: int) -> Iterator[None]:
-        """Let steps write positions start..stop-1 over what is held; afterwards all that a step
-        writes (keys, values and queries) is as it was."""
+        """Steps inside may overwrite positions start..stop-1; all that a step writes (keys, values
+        and queries) is restored on exit."""
         oldest, saved = dict(self._oldest), []
         for tensor in self._written:
             ring = tensor.ring_rows
@@ -228,7 +231,7 @@ class KvCache:
         return values_of(self._executor, tensor, positions)
 
     def same_as(self, prefix: Prefix) -> int:
-        """Return how many first positions hold just what the prefix holds."""
+        """Return how many leading positions have the tokens, provenance and gaps of the prefix."""
         mine, other = self.held, prefix.held
         limit = min(len(mine.tokens), len(other.tokens))
         if mine.gaps != other.gaps:
@@ -237,21 +240,22 @@ class KvCache:
         return next((i for i in range(same) if mine.made[i] != other.made[i]), same)
 
     def copy_in(self, prefix: Prefix, length: int) -> int:
-        """Hold the first `length` positions of the prefix and return how many had to be copied."""
-        kept = self.longest_usable(min(self.same_as(prefix), length))
-        self.truncate(kept)
+        """Replace the cache by the first `length` positions of the prefix; return how many had to
+        be copied, as the others were the same."""
+        unchanged = self.longest_usable(min(self.same_as(prefix), length))
+        self.truncate(unchanged)
         for layer in self.stored:
             for tensor in layer.tensors:
-                self._copy_rows(layer, tensor, prefix.rows[tensor.name], kept, length)
-        held = prefix.held.first(length)
+                self._copy_rows(layer, tensor, prefix.rows[tensor.name], unchanged, length)
+        contents = prefix.held.first(length)
         rounded = coarsest(self.precision, precision_of(r.dtype for r in prefix.rows.values()))
-        self.tokens[kept:] = held.tokens[kept:]
-        self._made[kept:] = [m.rounded(rounded) for m in held.made[kept:]]
-        self._gaps = held.gaps
+        self.tokens[unchanged:] = contents.tokens[unchanged:]
+        self._made[unchanged:] = [m.rounded(rounded) for m in contents.made[unchanged:]]
+        self._gaps = contents.gaps
         for behind, state in prefix.states.items():
-            if kept < behind <= length:
+            if unchanged < behind <= length:
                 self.states.write(behind, state)
-        return length - kept
+        return length - unchanged
 
     def _copy_rows(
         self, layer: CacheLayer, tensor: Tensor, rows: CacheRows, kept: int, length: int
@@ -323,9 +327,9 @@ def values_of(executor: Executor, tensor: Tensor, positions: range) -> NDArray[n
         executor.read_state(tensor.name, row, count)
         for row, count in runs(positions.start, positions.stop, tensor.ring_rows)
     ]
-    data = np.concatenate(parts) if parts else _nothing(tensor)
+    data = np.concatenate(parts) if parts else _no_rows(tensor)
     return state_rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
 
 
-def _nothing(tensor: Tensor) -> Bytes:
+def _no_rows(tensor: Tensor) -> Bytes:
     return np.zeros((0, tensor_row_bytes(tensor)), np.uint8)

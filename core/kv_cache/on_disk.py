@@ -175,7 +175,7 @@ def _load(
     try:
         header, at = _read_header(path, mapping)
         _check_identity(path, header, identity)
-        held = _held(path, header, identity, vocabulary)
+        held = _contents(path, header, identity, vocabulary)
     except ValueError as error:
         raise FileError(path, f"is no saved cache: {error}") from error
     memory = np.frombuffer(mapping, np.uint8)
@@ -220,7 +220,7 @@ def _check_identity(path: Path, header: Mapping[str, Any], identity: Identity) -
         raise OtherCacheError(path, "was saved with other weights of heads", "heads")
 
 
-def _held(
+def _contents(
     path: Path, header: Mapping[str, Any], identity: Identity, vocabulary: int
 ) -> CacheContents:
     tokens = _tokens(path, header.get("tokens"), vocabulary)

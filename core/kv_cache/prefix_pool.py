@@ -13,6 +13,8 @@ LEAST = 32  # positions worth keeping
 
 
 class PrefixPool:
+    """Copies of recent caches within a budget of bytes; the least recently used goes first."""
+
     def __init__(self, budget: int = 0) -> None:
         self._budget = max(0, budget)  # bytes
         self._kept: list[Prefix] = []  # the least recently used first
@@ -39,7 +41,8 @@ class PrefixPool:
         )
 
     def covers(self, held: CacheContents) -> bool:
-        """Return True if some prefix begins with all of this, and a step could follow there."""
+        """Return True if some prefix begins with all of these contents, and a step could follow
+        there."""
         return any(_covers(p, held) for p in self._kept)
 
     def put(self, prefix: Prefix) -> None:

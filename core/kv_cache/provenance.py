@@ -59,7 +59,7 @@ class Gap(Struct, frozen=True):
 
 
 class CacheContents(Struct, frozen=True):
-    """The token of each position and what it was made with; gaps by ascending full index."""
+    """The token of each position and its provenance, `made`; gaps by ascending full index."""
 
     tokens: tuple[int, ...] = ()
     made: tuple[Provenance, ...] = ()
@@ -73,7 +73,7 @@ class CacheContents(Struct, frozen=True):
         return full
 
     def first(self, positions: int) -> CacheContents:
-        """Return only the first positions; gaps behind them are no longer known of."""
+        """Return only the first positions, without the gaps behind them."""
         kept = tuple(
             g for g, at in zip(self.gaps, self.gap_positions(), strict=True) if at < positions
         )
@@ -113,18 +113,18 @@ class Match(Struct, frozen=True):
     positions: int
 
 
-def match(held: CacheContents, prompt: Sequence[int], good: int, *, gaps: bool) -> Match:
-    """Return how much of a prompt is held, of its first `good` positions; the last token never
-    counts, as its logits are needed. With `gaps`, tokens that were forgotten count as read."""
+def match(contents: CacheContents, prompt: Sequence[int], reusable: int, *, gaps: bool) -> Match:
+    """Return how much of a prompt the cache has, of its first `reusable` positions; the last token
+    never counts, as its logits are needed. With `gaps`, forgotten tokens count as computed."""
     limit = len(prompt) - 1
-    if gaps and held.gaps:
-        same = common(held.full_tokens(), prompt, limit)
-        gone = sum(len(gap.tokens) for gap in held.gaps)
-        positions = min(same - gone, good)
-        if same > held.gaps[-1].last and positions > held.gap_positions()[-1]:
+    if gaps and contents.gaps:
+        same = common(contents.full_tokens(), prompt, limit)
+        gone = sum(len(gap.tokens) for gap in contents.gaps)
+        positions = min(same - gone, reusable)
+        if same > contents.gaps[-1].last and positions > contents.gap_positions()[-1]:
             return Match(positions + gone, positions)
-    whole = min(good, limit, held.gaps[0].first if held.gaps else limit)
-    same = common(held.tokens, prompt, whole)
+    whole = min(reusable, limit, contents.gaps[0].first if contents.gaps else limit)
+    same = common(contents.tokens, prompt, whole)
     return Match(same, same)
 
 
@@ -139,18 +139,24 @@ class PrefillPlan(Struct, frozen=True):
 
 
 def plan_prefill(
-    held: CacheContents, prompt: Sequence[int], good: int, policy: Overflow, head: int, context: int
+    contents: CacheContents,
+    prompt: Sequence[int],
+    reusable: int,
+    policy: Overflow,
+    head: int,
+    context: int,
 ) -> PrefillPlan:
-    """Plan how to bring `prompt` into a cache of `context` positions, where `held`'s first `good`
-    may be used. `head` tokens are never forgotten, if they are not more than half.
+    """Plan how to bring `prompt` into a cache of `context` positions, of whose `contents` the first
+    `reusable` positions may be used. `head` tokens are never forgotten, if they are not more than
+    half.
 
     With policy "stop" nothing is forgotten; a prompt that is too long is the caller's affair.
     """
-    plain = match(held, prompt, good, gaps=False)
+    plain = match(contents, prompt, reusable, gaps=False)
     if policy == "stop" or len(prompt) <= context or context < SMALLEST:
         return PrefillPlan(plain.positions, plain.full)
     keep = first_kept(policy, head, context)
-    found = match(held, prompt, good, gaps=True)
+    found = match(contents, prompt, reusable, gaps=True)
     over = found.positions + len(prompt) - found.full - context
     if over <= 0:
         return PrefillPlan(found.positions, found.full)

@@ -70,10 +70,10 @@ class RecurrentStates:
         self.slots = pages.states - pages.client_states if pages and self._copies.tensors else 0
         self._drafted = pages.drafted_states if pages else 0  # slots that stay free for these
         self._free = list(range(self.slots - 1, -1, -1))
-        self._behind: dict[int, int] = {}  # slot by positions
+        self._behind: dict[int, int] = {}  # slot by the number of positions before the state
         self._marked = set[int]()  # positions that are worth going back to before others
-        self._scratch: dict[int, int] = {}  # likewise, of a text that only passes
-        self._ahead: dict[int, int] = {}  # likewise, of drafted tokens that may follow
+        self._scratch: dict[int, int] = {}  # likewise, of `scratch_steps`
+        self._ahead: dict[int, int] = {}  # likewise, of drafted tokens
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:
@@ -93,7 +93,7 @@ class RecurrentStates:
         """Return the most of the first `length` positions that a step could follow."""
         if not self.slots:
             return length
-        return max((held for held in self._behind if held <= length), default=0)
+        return max((reached for reached in self._behind if reached <= length), default=0)
 
     def next(self, length: int) -> tuple[int, int]:
         """Return `Segment.states` of a step behind `length` positions. RequestError where there is
@@ -142,16 +142,16 @@ class RecurrentStates:
         self._free += self._ahead.values()
         self._ahead.clear()
 
-    def commit(self, start: int, end: int, left: int, *, keep: bool = False) -> None:
-        """Note that a step from `start` to `end` positions has left its state in slot `left`. The
-        one before stays if `keep` says so, if it was marked, or as one in every APART positions."""
+    def commit(self, start: int, end: int, slot: int, *, keep: bool = False) -> None:
+        """Note that a step from `start` to `end` positions has left its state in `slot`. The one
+        before stays if `keep` says so, if it was marked, or as one in every APART positions."""
         if not self.slots:
             return
-        self._free.remove(left)
+        self._free.remove(slot)
         if end in self._behind:
             self._drop(end)
-        self._behind[end] = left
-        before = max((held for held in self._behind if held < start), default=0)
+        self._behind[end] = slot
+        before = max((reached for reached in self._behind if reached < start), default=0)
         stays = keep or start in self._marked or start // APART > before // APART
         if start in self._behind and not stays:
             self._drop(start)
@@ -162,8 +162,8 @@ class RecurrentStates:
             self._marked.add(length)
 
     def truncate(self, length: int) -> None:
-        for held in [held for held in self._behind if held > length]:
-            self._drop(held)
+        for reached in [reached for reached in self._behind if reached > length]:
+            self._drop(reached)
 
     @contextmanager
     def scratch_steps(self) -> Iterator[None]:
@@ -174,20 +174,20 @@ class RecurrentStates:
             self._free += self._scratch.values()
             self._scratch.clear()
 
-    def note_scratch(self, start: int, end: int, left: int) -> None:
-        """Note what a step has left that the conversation does not count."""
+    def note_scratch(self, start: int, end: int, slot: int) -> None:
+        """Note that a step of `scratch_steps` has left its state in `slot`."""
         if not self.slots:
             return
-        self._free.remove(left)
+        self._free.remove(slot)
         if (before := self._scratch.pop(start, None)) is not None:
             self._free.append(before)
-        self._scratch[end] = left
+        self._scratch[end] = slot
 
     def worth_keeping(self, length: int) -> list[int]:
         """Return of the first `length` positions those whose states a copy should have: all of
         them, and the last that were marked."""
-        marked = max((held for held in self._marked if held < length), default=0)
-        return [held for held in (marked, length) if held in self._behind]
+        marked = max((reached for reached in self._marked if reached < length), default=0)
+        return [reached for reached in (marked, length) if reached in self._behind]
 
     def read(self, length: int) -> State:
         """Return copies of the state behind `length` positions, by tensor."""
@@ -218,8 +218,10 @@ class RecurrentStates:
         all, the ones closest behind others, for how far back they are, as people change what they
         have just said before what they said long ago; never those that a step needs, nor the
         last."""
-        held = sorted(self._behind)
-        gaps = dict(zip(held, (b - a for a, b in zip([0, *held], held, strict=False)), strict=True))
-        others = [length for length in held[:-1] if length != needed] or held[:1]
-        back = {length: held[-1] - length + 1 for length in others}
+        lengths = sorted(self._behind)
+        gaps = dict(
+            zip(lengths, (b - a for a, b in zip([0, *lengths], lengths, strict=False)), strict=True)
+        )
+        others = [length for length in lengths[:-1] if length != needed] or lengths[:1]
+        back = {length: lengths[-1] - length + 1 for length in others}
         return min(others, key=lambda length: (length in self._marked, gaps[length] / back[length]))

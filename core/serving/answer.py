@@ -50,7 +50,7 @@ class ServedAnswer:
     ) -> None:
         """Raise RequestError where the request cannot be answered, FileError where the model's
         template is at fault."""
-        asked = time.perf_counter()
+        requested_at = time.perf_counter()
         self.number, self.handle, self.request = number, handle, request
         self.client = request.client
         tokenizer, vocabulary = file.tokenizer, program.vocabulary
@@ -72,7 +72,7 @@ class ServedAnswer:
             calls=MARKS[request.calls].openings if request.calls in MARKS else (),
             continued=encoded.tokens_of(last) if request.continue_last else (),
             best=request.alternatives,
-            requested=asked,
+            requested=requested_at,
         )
         tokens = self.writer.chooser.tokens
         self.paged = PagedTokens(tokens, pages_for(context), request.gains)
@@ -82,9 +82,9 @@ class ServedAnswer:
         self.reason: StopReason | None = None  # once it is over
         self.problem = ""
         self._is_at_fault = False  # the request, where a problem ended its answer
-        # What its next token is chosen of, float32 [V], once its grammar has said what it may be;
-        # and the seconds of its step.
-        self._held: tuple[NDArray[np.float32], float] | None = None
+        # The logits float32 [V] of its next token, which waits for its grammar's mask, and the
+        # seconds of their step.
+        self._pending_logits: tuple[NDArray[np.float32], float] | None = None
         self.last_chunk = 0  # the step in which its prompt was last read on
         self.placed_at = 0  # the step in which it was queued, began, rested, or last went on
         self.unread: int | None = None  # tokens to read when it has a place; None: not known yet
@@ -138,7 +138,7 @@ class ServedAnswer:
                 self.paged.advance(pool, 1)
                 until = time.monotonic() + PATIENCE
             if not self.is_ready(max(0.0, until - time.monotonic())):
-                self._held = row.copy(), 0.0 if accepted else step_seconds
+                self._pending_logits = row.copy(), 0.0 if accepted else step_seconds
                 break
             if not self._take(row, 0.0 if accepted else step_seconds, drafted[accepted:]):
                 break
@@ -158,20 +158,20 @@ class ServedAnswer:
         return self.writer.chooser.is_busy
 
     @property
-    def is_held(self) -> bool:
-        return self._held is not None
+    def is_waiting_for_mask(self) -> bool:
+        return self._pending_logits is not None
 
     def resume(self) -> None:
-        """Choose the token that was held up, once `is_ready`."""
-        if self._held is not None:
-            (row, seconds), self._held = self._held, None
+        """Choose the token that waited for its mask, once `is_ready`."""
+        if self._pending_logits is not None:
+            (row, seconds), self._pending_logits = self._pending_logits, None
             self._take(row, seconds)
 
     def restart(self) -> None:
-        """Forget the logits of the last token, which are computed again, and what the cache holds,
-        as the answer loses its place."""
+        """Drop the logits of the last token, which are computed again, as the answer loses its
+        place and its pages."""
         self.reached, self.unread = max(self.reached, self.paged.computed), None
-        self._held = None
+        self._pending_logits = None
         self.writer.chooser.rest()
 
     def _take(
@@ -238,9 +238,9 @@ class ServedAnswer:
 
 def encode_request(file: prompt.ChatFile, request: AnswerRequest, context: int) -> prompt.Encoded:
     """Return the tokens of a request's prompt. Raises RequestError and FileError."""
-    given = [name for name in ("messages", "tokens", "text") if getattr(request, name)]
-    if len(given) > 1:
-        raise RequestError(f"expected messages, tokens or a text, found {' and '.join(given)}")
+    inputs = [name for name in ("messages", "tokens", "text") if getattr(request, name)]
+    if len(inputs) > 1:
+        raise RequestError(f"expected messages, tokens or a text, found {' and '.join(inputs)}")
     if request.tokens:
         return prompt.Encoded.of_ids(request.tokens)
     messages = request.messages or (ChatMessage("user", request.text),)

@@ -330,7 +330,7 @@ class ServedTarget(Struct):
     handle: Handle
     request: AnswerRequest
     source: list[int]
-    asked: float = field(default_factory=time.perf_counter)
+    requested_at: float = field(default_factory=time.perf_counter)
     is_cancelled: bool = False
     has_begun: bool = False
     new_tokens: int = 0
@@ -341,7 +341,7 @@ class ServedTarget(Struct):
         sampling, tokenizer = self.request.sampling, runner.model_file.tokenizer
         endings = Endings[TokenDecoded](sampling, Encoded([], []))
         emitter = TokenEmitter(tokenizer, self._tell, endings)
-        emitter.requested = self.asked
+        emitter.requested = self.requested_at
         problem = ""
         try:
             self.reason = self._written(translator_of(runner), emitter)
@@ -366,7 +366,7 @@ class ServedTarget(Struct):
             len(self.source),
             read,
             self.new_tokens,
-            time.perf_counter() - self.asked,
+            time.perf_counter() - self.requested_at,
         )
 
     def _written(self, translator: Translator, emitter: TokenEmitter) -> StopReason:

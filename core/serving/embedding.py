@@ -89,11 +89,11 @@ class Embedding:
 
     def release_pages(self, pool: PagePool) -> bool:
         """Release the pages, to begin the text again later; return False where it has none."""
-        held = self._pack
-        for paged in held:
+        pack = self._pack
+        for paged in pack:
             paged.free_pages(pool, keep=False)
         self.restart()
-        return bool(held)
+        return bool(pack)
 
     def restart(self) -> None:
         """Begin the text again on another executor, whose pages are empty."""
@@ -102,18 +102,18 @@ class Embedding:
     def _begin_pack(self, batch: Batch) -> bool:
         """Begin the next text, and others as far as all fit into one step and into pages; return
         False where none can begin now."""
-        left = self._texts[len(self._vectors) :]
-        check_texts(left[:1], batch.context, batch.vocabulary)  # another executor, perhaps
-        count, total, pages = 1, len(left[0]), batch.program.pages
+        texts = self._texts[len(self._vectors) :]
+        check_texts(texts[:1], batch.context, batch.vocabulary)  # another executor, perhaps
+        count, total, pages = 1, len(texts[0]), batch.program.pages
         available = batch.pool.available
-        if available < pages_for(len(left[0])):
+        if available < pages_for(len(texts[0])):
             return False
         # Each has a page of its own.
         most = min(pages.segments, batch.pool.fillable) if pages else 1
-        while count < min(len(left), most) and total + len(left[count]) <= PAGE:
-            total += len(left[count])
+        while count < min(len(texts), most) and total + len(texts[count]) <= PAGE:
+            total += len(texts[count])
             count += 1
-        pack = [PagedTokens(list(tokens), pages_for(len(tokens))) for tokens in left[:count]]
+        pack = [PagedTokens(list(tokens), pages_for(len(tokens))) for tokens in texts[:count]]
         for paged in pack:
             paged.reserve(batch.pool, len(paged.tokens))
             paged.slot = batch.slots.slot_of(None)

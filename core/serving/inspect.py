@@ -220,18 +220,18 @@ def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> Attention
     queries, or the layer attends to a source, which is not kept."""
     if not 0 <= layer < len(batch.layers):
         raise RequestError(f"layer {layer}: the model has layers 0 to {len(batch.layers) - 1}")
-    found = batch.layers[layer]
-    if not found.attends:
+    attention = batch.layers[layer]
+    if not attention.attends:
         raise RequestError(f"layer {layer} has a recurrent state instead of attention")
-    if not heads or not all(0 <= head < found.heads for head in heads):
+    if not heads or not all(0 <= head < attention.heads for head in heads):
         raise RequestError(
-            f"layer {layer} has heads 0 to {found.heads - 1}, asked for {list(heads)}"
+            f"layer {layer} has heads 0 to {attention.heads - 1}, asked for {list(heads)}"
         )
-    if found.queries is None:
+    if attention.queries is None:
         raise RequestError(NO_QUERIES)
-    if found.cross:
+    if attention.cross:
         raise RequestError(f"layer {layer} is cross-attention, whose source is no longer kept")
-    return found
+    return attention
 
 
 def copy_rows(
@@ -250,29 +250,31 @@ def copy_rows(
     return ResponseRows(batch, held, (layer,), range(first, last))
 
 
-def copy_for(batch: Batch, held: CachedResponse, asked: ReadAttentionRows) -> ResponseRows:
+def copy_for(batch: Batch, held: CachedResponse, request: ReadAttentionRows) -> ResponseRows:
     """Copy what these attention rows are made of: of the layers that are asked for, or of all
     for a rollout. What is not there is left out: the reader of the rows says so."""
-    if asked.mode == "rollout":
+    if request.mode == "rollout":
         layers = set(range(len(batch.layers)))
         check_rollout(len(layers), len(held.tokens))
     else:
-        named = {layer for layer, _ in asked.heads} if asked.mode == "heads" else {asked.layer}
-        layers = {layer for layer in named if 0 <= layer < len(batch.layers)}
-    if asked.mode == "rollout":  # whose reader says what it lacks
+        wanted = (
+            {layer for layer, _ in request.heads} if request.mode == "heads" else {request.layer}
+        )
+        layers = {layer for layer in wanted if 0 <= layer < len(batch.layers)}
+    if request.mode == "rollout":  # whose reader says what it lacks
         layers = {layer for layer in layers if batch.layers[layer].attends}
     for layer in layers:
         check_attention(batch, layer, (0,))
-    rows, position = range(len(held.tokens)), asked.position
+    rows, position = range(len(held.tokens)), request.position
     windows = [batch.layers[layer] for layer in layers]
-    if asked.mode == "rollout" and any(held.first_row(layer.window) for layer in windows):
+    if request.mode == "rollout" and any(held.first_row(layer.window) for layer in windows):
         raise RequestError(
             "a rollout begins with the first token, whose keys are no longer in the caches of "
             "layers with a window"
         )
-    if asked.direction == "from":
+    if request.direction == "from":
         held.check_seen(position, windows)
-    if asked.direction == "from" and asked.mode != "rollout" and position in rows:
+    if request.direction == "from" and request.mode != "rollout" and position in rows:
         rows = range(position, position + 1)  # the engine's thread copies no query in vain
     return ResponseRows(batch, held, layers, rows)
 
@@ -282,12 +284,12 @@ def first_held(held: CachedResponse, layer: CacheLayer) -> int:
     return held.windows_from if layer.window else 0
 
 
-def maps(copied: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
+def maps(copies: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
     """Return probabilities float32 [heads, positions, length]; raise NotFiniteError where they
     are none."""
-    found = np.zeros((len(heads), len(copied.rows), copied.length), np.float32)
-    head_maps(copied, layer, heads, found)
-    return found
+    probabilities = np.zeros((len(heads), len(copies.rows), copies.length), np.float32)
+    head_maps(copies, layer, heads, probabilities)
+    return probabilities
 
 
 class TracedResponse(Struct, frozen=True):

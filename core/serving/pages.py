@@ -110,12 +110,12 @@ class PagePool:
     def find_part(self, before: Name, tokens: Sequence[int]) -> tuple[int, int] | None:
         """Return a page without users that is not full and holds the first of these tokens behind
         the page named `before`, and how many they are; of several the longest, None without one."""
-        found = [
-            (len(held), page)
-            for page, held in self._parts.get(before, {}).items()
-            if page in self._kept and held == tuple(tokens[: len(held)])
+        parts = [
+            (len(start), page)
+            for page, start in self._parts.get(before, {}).items()
+            if page in self._kept and start == tuple(tokens[: len(start)])
         ]
-        count, page = max(found, default=(0, 0))
+        count, page = max(parts, default=(0, 0))
         return (page, count) if count else None
 
     def take(self, page: int) -> None:
@@ -141,13 +141,13 @@ class PagePool:
         """Name a page that is full, unless another has the name: their last bits may differ, as
         prompts are read in larger steps than answers. One that caches with a window no longer
         hold, or whose recurrent state is gone, has it no more."""
-        known = self._known.get(name)
-        if known is not None:
-            if known == page or self._can_be_followed(known):
+        other = self._known.get(name)
+        if other is not None:
+            if other == page or self._can_be_followed(other):
                 return
-            self._names[known] = None
-            if known in self._kept:
-                self._kept.move_to_end(known, last=False)
+            self._names[other] = None
+            if other in self._kept:
+                self._kept.move_to_end(other, last=False)
         self._known[name], self._names[page] = page, name
 
     def _can_be_followed(self, page: int) -> bool:

@@ -61,9 +61,9 @@ class PlaceTurns:
 
     def forget(self, client: str, others: Iterable[str]) -> None:
         """Forget the turns of a client, and of its address, if none of the others is or has it."""
-        known = set(others)
-        addresses = set(map(address_of, known))
-        if client not in known:
+        clients = set(others)
+        addresses = set(map(address_of, clients))
+        if client not in clients:
             self._turns.pop(client, None)
         if address_of(client) not in addresses:
             self._turns.pop(address_of(client), None)
@@ -80,7 +80,7 @@ class PlaceTurns:
                 addresses[address],
                 self._turns.get(address, 0),
                 clients[client],
-                max(0, self._had(client) - self._steps_of(answer) // SOME_STEPS)
+                max(0, self._usage_of(client) - self._steps_of(answer) // SOME_STEPS)
                 + min(self._unread(answer, pool), _MUCH) // _LITTLE,
                 self._turns.get(client, 0),
                 answer.number,
@@ -133,25 +133,27 @@ class PlaceTurns:
         ]
         is_new = not taker.new_tokens and taker.client not in resting
         if is_new and self._unread(taker, pool) <= _LITTLE:
-            found = [one for one in richer if self._had_turn(one, SOME_STEPS)]
+            givers = [one for one in richer if self._had_turn(one, SOME_STEPS)]
         else:
-            found = self._givers_in_turn(taker, richer, pool)
-        return max(found, key=lambda a: (self._had(a.client), self._steps_of(a)), default=None)
+            givers = self._givers_in_turn(taker, richer, pool)
+        return max(
+            givers, key=lambda a: (self._usage_of(a.client), self._steps_of(a)), default=None
+        )
 
     def _givers_in_turn(
         self, taker: ServedAnswer, richer: Sequence[ServedAnswer], pool: PagePool
     ) -> list[ServedAnswer]:
-        had = self._had(taker.client)
-        found = [
+        usage = self._usage_of(taker.client)
+        givers = [
             one
             for one in richer
             if not one.paged.is_reading
-            if self._had_turn(one, MANY_STEPS) and self._had(one.client) >= had
+            if self._had_turn(one, MANY_STEPS) and self._usage_of(one.client) >= usage
         ]
-        if not found or not taker.reached:
-            return found
-        held = len(taker.paged.tokens) - taker.paged.unread(pool)
-        return found if taker.is_kept and taker.reached - 1 <= held else []
+        if not givers or not taker.reached:
+            return givers
+        cached = len(taker.paged.tokens) - taker.paged.unread(pool)
+        return givers if taker.is_kept and taker.reached - 1 <= cached else []
 
     def _had_turn(self, answer: ServedAnswer, steps: int) -> bool:
         """Return whether an answer has had its place for so many steps, and has computed as many
@@ -159,7 +161,7 @@ class PlaceTurns:
         is_on = answer.paged.computed >= answer.reached + steps
         return is_on and self._steps_of(answer) >= steps
 
-    def _had(self, client: str) -> int:
+    def _usage_of(self, client: str) -> int:
         return min(self._used[client], _MUCH) // _LITTLE
 
     def _unread(self, answer: ServedAnswer, pool: PagePool) -> int:

@@ -97,7 +97,7 @@ class Scheduler:
         pages for it, `embedding` has others or waits."""
         self._turns.step += 1
         self._embedding = embedding
-        if not self._is_held():
+        if not self._must_wait_for_embedding():
             self._admit(pool)
         parts = [
             StepPart(answer, 1, 1)
@@ -192,7 +192,7 @@ class Scheduler:
             del self._waiting[answer.client]
         self._turns.forget(answer.client, (one.client for one in self._all()))
 
-    def _is_held(self) -> bool:
+    def _must_wait_for_embedding(self) -> bool:
         """Return whether no answer may begin now, as enough did while an embedding waits for
         pages."""
         one = self._embedding

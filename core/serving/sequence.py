@@ -92,9 +92,9 @@ class PagedTokens:
     def needs(self, pool: PagePool, positions: int) -> int:
         """Return how many pages must be available to hold so many positions, with what `adopt`
         will find."""
-        found, _ = self._adoptable(pool)
-        taken = sum(not pool.is_kept(page) for page in found)
-        return pages_for(positions) - len(self.pages) - taken
+        pages, _ = self._adoptable(pool)
+        in_use = sum(not pool.is_kept(page) for page in pages)
+        return pages_for(positions) - len(self.pages) - in_use
 
     def unread(self, pool: PagePool) -> int:
         """Return how many tokens are left to compute behind what `adopt` will find."""
@@ -176,8 +176,8 @@ class PagedTokens:
         up before its beginning."""
         last, count = divmod(self.computed, PAGE)
         if keep and count:
-            held = self.tokens[last * PAGE : self.computed]
-            pool.note_part(self.pages[last], self._name_before(last), held)
+            part = self.tokens[last * PAGE : self.computed]
+            pool.note_part(self.pages[last], self._name_before(last), part)
         if pool.states is not None:
             if keep and count:
                 pool.states.keep(self.pages[last], self.state)

@@ -88,13 +88,13 @@ class Serving:
         is left alone. Answers go on where only the executor is another one, else they end; without
         a runner with the sentence `why_none`.
         DeviceError where there is none for them: another executor takes over."""
-        before, is_new = self._runner, runner is not self._runner
+        previous, is_new = self._runner, runner is not self._runner
         if not (is_new or self._is_spoiled) or (is_new and runner and not make_room):
             return
         self._runner, self._is_spoiled = runner, False
         self._scheduler.return_all()
         self._drop_batch()
-        if before is None or runner is None or runner.model_file is not before.model_file:
+        if previous is None or runner is None or runner.model_file is not previous.model_file:
             self._is_on = False
             self._queue.close(CHANGED)  # until it is opened again
         if runner is None:
@@ -108,7 +108,7 @@ class Serving:
             self._end(error)
             return
         except DeviceError:
-            self._runner = before  # until another executor has taken over
+            self._runner = previous  # until another executor has taken over
             raise
         except LlmLiteError as error:
             self._end(error)
@@ -177,8 +177,8 @@ class Serving:
         except LlmLiteError as error:
             self.fail(str(error))
         except BaseException as error:  # those of native libraries are no Exception
-            if known := system_errors.sentence(error):
-                self.fail(known)
+            if sentence := system_errors.sentence(error):
+                self.fail(sentence)
             else:
                 text = traceback.format_exc()
                 self._log("error", f"internal error, please report it: {text}")
@@ -226,8 +226,8 @@ class Serving:
         call = self._queue.next_call()
         if call is not None:
             call.do(batch)
-        held = [answer for answer in self._scheduler.running if answer.is_held]
-        for answer in held:
+        waiting = [answer for answer in self._scheduler.running if answer.is_waiting_for_mask]
+        for answer in waiting:
             if answer.is_ready():
                 answer.resume()
         self._end_those_over()  # cancelled meanwhile
@@ -251,7 +251,7 @@ class Serving:
                 parts = self._drafts.extended(parts, places, pool, self._is_closing)
             self._run(batch, parts)
         elif waits and call is None and self._queue.embedding is None:
-            for answer in (held or self._scheduler.busy())[:1]:
+            for answer in (waiting or self._scheduler.busy())[:1]:
                 answer.is_ready(PATIENCE)
 
     def _place(self, batch: Batch, parts: list[StepPart]) -> None:

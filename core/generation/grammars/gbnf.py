@@ -39,7 +39,7 @@ class Sequence(Struct, frozen=True):
 
 
 class Either(Struct, frozen=True):
-    ways: tuple[Node, ...]
+    alternatives: tuple[Node, ...]
 
 
 class Repeated(Struct, frozen=True):
@@ -114,7 +114,7 @@ class _Reader:
             self._skip(_BLANK)
             self._expect("::=")
             self._skip(_BLANK_LINES if not self._next_is_a_head() else _BLANK)
-            found[name] = self._ways(nested=False)
+            found[name] = self._alternatives(nested=False)
             if self._at < len(self._text) and self._char() not in "\r\n":
                 raise self._problem("expected the end of the rule")
             self._skip(_BLANK_LINES)
@@ -130,13 +130,13 @@ class _Reader:
         behind = _BLANK_LINES.match(self._text, self._at)
         return behind is not None and _HEAD.match(self._text, behind.end()) is not None
 
-    def _ways(self, *, nested: bool) -> Node:
-        ways = [self._sequence(nested=nested)]
+    def _alternatives(self, *, nested: bool) -> Node:
+        alternatives = [self._sequence(nested=nested)]
         while self._goes_on(nested=nested):
             self._expect("|")
             self._skip(_BLANK_LINES)
-            ways.append(self._sequence(nested=nested))
-        return ways[0] if len(ways) == 1 else Either(tuple(ways))
+            alternatives.append(self._sequence(nested=nested))
+        return alternatives[0] if len(alternatives) == 1 else Either(tuple(alternatives))
 
     def _goes_on(self, *, nested: bool) -> bool:
         """Return whether another alternative follows, perhaps on a line of its own."""
@@ -186,7 +186,7 @@ class _Reader:
         at = self._at
         self._at += 1
         self._skip(_BLANK_LINES)
-        inside = self._ways(nested=True)
+        inside = self._alternatives(nested=True)
         if self._char() != ")":
             raise self._problem("this ( is not closed", at)
         self._at += 1

@@ -59,8 +59,8 @@ def _leaves(node: Node) -> Iterator[Characters | RuleNamed | TokenNamed]:
         for part in node.parts:
             yield from _leaves(part)
     elif isinstance(node, Either):
-        for way in node.ways:
-            yield from _leaves(way)
+        for alternative in node.alternatives:
+            yield from _leaves(alternative)
     elif isinstance(node, Repeated):
         yield from _leaves(node.part)
     else:
@@ -97,19 +97,19 @@ def _is_endless(node: Node) -> bool:
     if isinstance(node, Sequence):
         return any(map(_is_endless, node.parts))
     if isinstance(node, Either):
-        return any(map(_is_endless, node.ways))
+        return any(map(_is_endless, node.alternatives))
     return isinstance(node, Repeated) and (node.most is None or _is_endless(node.part))
 
 
-def _copied(node: Node, known: Mapping[str, Node]) -> Node:
+def _copied(node: Node, copies: Mapping[str, Node]) -> Node:
     if isinstance(node, RuleNamed):
-        return known.get(node.name, node)
+        return copies.get(node.name, node)
     if isinstance(node, Sequence):
-        return Sequence(tuple(_copied(part, known) for part in node.parts))
+        return Sequence(tuple(_copied(part, copies) for part in node.parts))
     if isinstance(node, Either):
-        return Either(tuple(_copied(way, known) for way in node.ways))
+        return Either(tuple(_copied(alternative, copies) for alternative in node.alternatives))
     if isinstance(node, Repeated):
-        return Repeated(_copied(node.part, known), node.least, node.most)
+        return Repeated(_copied(node.part, copies), node.least, node.most)
     return node
 
 
@@ -155,7 +155,7 @@ class _PlacedRules:
         if isinstance(node, Sequence):
             inside = node.parts
         elif isinstance(node, Either):
-            inside = node.ways
+            inside = node.alternatives
         elif isinstance(node, Repeated):
             inside = (node.part,)
         return _Part(node, [self._placed(one) for one in inside], 0)
@@ -356,7 +356,7 @@ def _may_be_empty(node: Node) -> bool:
     if isinstance(node, Sequence):
         return all(map(_may_be_empty, node.parts))
     if isinstance(node, Either):
-        return any(map(_may_be_empty, node.ways))
+        return any(map(_may_be_empty, node.alternatives))
     return isinstance(node, Repeated) and (not node.least or _may_be_empty(node.part))
 
 
@@ -367,7 +367,7 @@ def _pattern(node: Node) -> str:
     if isinstance(node, Sequence):
         return f"(?:{''.join(map(_pattern, node.parts))})"
     if isinstance(node, Either):
-        return f"(?:{'|'.join(map(_pattern, node.ways))})"
+        return f"(?:{'|'.join(map(_pattern, node.alternatives))})"
     assert isinstance(node, Repeated)
     return f"(?:{_pattern(node.part)}{_counts(node)})"
 

@@ -34,7 +34,7 @@ from llm_lite.core.generation.grammars.channel import (
 from llm_lite.core.text.tokenizer import Tokenizer
 
 _KEPT_TEXTS = 256  # whose tokens are remembered
-_TOLD_TEXTS, _LONGEST_TOLD = 64, 40  # of them a matcher is given at once, of so many characters
+_SENT_TEXTS, _LONGEST_SENT = 64, 40  # of them a matcher is given at once, of so many characters
 MOST_AT_ONCE = 256  # matchers that are asked at once: answers that run, and requests that are read
 
 
@@ -98,8 +98,8 @@ class ForcedTexts:
         """Return the last texts with their tokens, which a matcher is given at once: answers of one
         schema need the same."""
         with self._lock:
-            last = islice(reversed(self._tokens.items()), _TOLD_TEXTS)
-            return {text: tokens for text, tokens in last if len(text) <= _LONGEST_TOLD}
+            last = islice(reversed(self._tokens.items()), _SENT_TEXTS)
+            return {text: tokens for text, tokens in last if len(text) <= _LONGEST_SENT}
 
 
 class Matcher:
@@ -250,9 +250,9 @@ class Matcher:
         self._finalizer()
 
 
-def _how_it_ended(code: int, kind: str, asked: int, limits: MatcherLimits) -> str:
+def _how_it_ended(code: int, kind: str, request: int, limits: MatcherLimits) -> str:
     work, seconds = "to compile it", limits.compile_seconds
-    if asked == ADVANCE:
+    if request == ADVANCE:
         work, seconds = "to find what may come next", limits.mask_seconds
     if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
         return f"the {kind} is too costly: {work} takes more than {seconds:g} s of processor time"

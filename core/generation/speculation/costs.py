@@ -14,7 +14,7 @@ from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.plan.step import Step
 
-_SHARE = 0.2  # of a new measurement in what is known
+_SHARE = 0.2  # of a new measurement in the estimate
 _DOUBT = 0.05  # of the way back to the guess, each time that a measurement forbids drafts
 _GUESS = 0.2  # of a single token's pass: what one more token is guessed to add
 SIZES = (1, 2, 4, 8, 16, 32)  # tokens of a pass
@@ -40,10 +40,10 @@ class PassCosts:
         if seconds <= 0:
             return
         if tokens == 1:
-            self._single = _mixed(self._single, seconds)
+            self._single = _moving_average(self._single, seconds)
         elif self._single:
             ratio = min(max(seconds / self._single, 1.0), float(tokens))
-            self._ratios[tokens] = _mixed(self._ratios.get(tokens, 0.0), ratio)
+            self._ratios[tokens] = _moving_average(self._ratios.get(tokens, 0.0), ratio)
 
     @property
     def is_known(self) -> bool:
@@ -89,9 +89,9 @@ class PassCosts:
         return {1: self._single} | {n: self._single * self._ratios[n] for n in sizes}
 
 
-def _mixed(known: float, new: float) -> float:
+def _moving_average(estimate: float, new: float) -> float:
     """Move an estimate towards a new value; a pass that was interrupted counts twice at most."""
-    return known + _SHARE * (min(new, 2 * known) - known) if known else new
+    return estimate + _SHARE * (min(new, 2 * estimate) - estimate) if estimate else new
 
 
 class TimedSession(Protocol):
@@ -116,8 +116,8 @@ class PassTiming:
 
     def __init__(self, costs: PassCosts) -> None:
         self._costs = costs
-        self._left = [SIZES[0], *(n for n in SIZES for _ in range(RUNS))]
-        self._taken: list[float] = []  # seconds of passes of the size that is being measured
+        self._pending = [SIZES[0], *(n for n in SIZES for _ in range(RUNS))]
+        self._durations: list[float] = []  # seconds of passes of the size that is being measured
 
     def step(self, session: TimedSession, should_stop: StopCheck) -> bool:
         """Run one pass, and record T(n) once there were enough; return whether there is more to do.
@@ -126,40 +126,40 @@ class PassTiming:
         the next answer too, which says so: nothing is measured any more then.
         """
         self._skip(session)
-        if not self._left:
+        if not self._pending:
             return False
         try:
-            seconds = _timed(session, self._left[0], should_stop)
+            seconds = _timed(session, self._pending[0], should_stop)
         except CancelledError:
             return True
         except LlmLiteError:
-            self._left = []
+            self._pending = []
             return False
         self._note(seconds)
-        return bool(self._left)
+        return bool(self._pending)
 
     def _note(self, seconds: float) -> None:
-        tokens = self._left.pop(0)
-        self._taken.append(seconds)
-        if tokens not in self._left:
-            self._costs.note(tokens, min(self._taken))
-            self._taken = []
+        tokens = self._pending.pop(0)
+        self._durations.append(seconds)
+        if tokens not in self._pending:
+            self._costs.note(tokens, min(self._durations))
+            self._durations = []
 
     def _skip(self, session: TimedSession) -> None:
         """Skip sizes that are known, have no room, are verified by no step here, or take too
         long."""
         room = session.context - session.context_used
         most = min(room, 1 + session.executor.program.most_drafted)
-        known = self._costs.measured()
+        measured = self._costs.measured()
 
         def is_worth(tokens: int) -> bool:
             slow = self._costs.seconds(tokens) > MOST_SECONDS
-            return tokens <= most and tokens not in known and not slow
+            return tokens <= most and tokens not in measured and not slow
 
-        left = [tokens for tokens in self._left if is_worth(tokens)]
-        if left[:1] != self._left[:1]:
-            self._taken = []
-        self._left = left
+        pending = [tokens for tokens in self._pending if is_worth(tokens)]
+        if pending[:1] != self._pending[:1]:
+            self._durations = []
+        self._pending = pending
 
 
 def _timed(session: TimedSession, tokens: int, should_stop: StopCheck) -> float:

@@ -73,8 +73,8 @@ class DraftModel:
         """Draft with a session; tokens are those of the first `vocabulary` rows of its logits."""
         self._session, self._vocabulary = session, vocabulary
         self._text: list[int] = []
-        self._read: list[int] = []  # tokens at the positions of the cache
-        self._same = 0  # of these, how many first ones are the text's
+        self._cached: list[int] = []  # tokens at the positions of the cache
+        self._shared = 0  # how many leading ones of these are the text's
         self._step_seconds = self._spent = self._offered = 0.0
         self._problem = ""  # why it drafts no more
         self._log: Callable[[str], None] | None = None
@@ -87,17 +87,17 @@ class DraftModel:
 
     def measure(self) -> None:
         """Measure how long a step takes, from an empty cache; before the first draft."""
-        taken = []
+        durations = []
         try:
             for token in range(1 + _MEASURED):
                 began = perf_counter()
                 self._session.decode(token % self._vocabulary)
-                taken.append(perf_counter() - began)
+                durations.append(perf_counter() - began)
         except _OWN_FAULTS as error:
             self._give_up(error)
             return
         self._session.clear()
-        self._step_seconds = self._spent = min(taken[1:])
+        self._step_seconds = self._spent = min(durations[1:])
         self._offered = 1.0
 
     @property
@@ -109,7 +109,7 @@ class DraftModel:
         return min(self._spent / max(self._offered, 0.01), _MOST_STEPS * self._step_seconds)
 
     def begin(self, tokens: Sequence[int]) -> None:
-        self._text, self._same = list(tokens), 0
+        self._text, self._shared = list(tokens), 0
         self._compare_cache()
 
     def add(self, token: int) -> None:
@@ -121,7 +121,7 @@ class DraftModel:
         most = min(most, self._session.context - len(self._text) + 1)
         if self._problem or most < 1 or not self._text:
             return NO_DRAFT
-        behind, began = len(self._text) - self._same, perf_counter()
+        behind, began = len(self._text) - self._shared, perf_counter()
         try:
             draft = self._likeliest(most, should_stop)
         except _OWN_FAULTS as error:
@@ -155,11 +155,11 @@ class DraftModel:
         """Read what is missing of the text; logits float32 [V] of what follows it, [0] where that
         is more than `most_read`."""
         session = self._session
-        keep = min(self._same, len(self._text) - 1)
+        keep = min(self._shared, len(self._text) - 1)
         session.forget_after(keep)
         if session.context_used > keep:  # a ring has lost what it would need
             session.clear()
-            self._same = 0
+            self._shared = 0
         first, *rest = self._text[session.context_used :]
         if len(rest) > session.most_drafted:
             end = session.context_used + self.most_read
@@ -171,12 +171,11 @@ class DraftModel:
         return logits
 
     def _compare_cache(self) -> None:
-        """Compare the cache with the text: its first `_same` tokens stay, whatever was read behind
-        them."""
-        self._read = list(self._session.tokens())
+        """Compare the cache with the text: the first `_shared` tokens are those of both."""
+        self._cached = list(self._session.tokens())
         self._compare()
 
     def _compare(self) -> None:
-        most = min(len(self._read), len(self._text))
-        while self._same < most and self._read[self._same] == self._text[self._same]:
-            self._same += 1
+        most = min(len(self._cached), len(self._text))
+        while self._shared < most and self._cached[self._shared] == self._text[self._shared]:
+            self._shared += 1

@@ -117,10 +117,10 @@ class LookupSource:
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Begin another text; if the text before is a beginning of it, that is not read again."""
-        known = len(self._automaton)
-        if len(tokens) < known or list(tokens[:known]) != self._automaton.tokens:
-            self._automaton, known = SuffixAutomaton(), 0
-        self._automaton.extend(tokens[known:_MOST_TOKENS])
+        length = len(self._automaton)
+        if len(tokens) < length or list(tokens[:length]) != self._automaton.tokens:
+            self._automaton, length = SuffixAutomaton(), 0
+        self._automaton.extend(tokens[length:_MOST_TOKENS])
 
     def add(self, token: int) -> None:
         if len(self._automaton) < _MOST_TOKENS:

@@ -86,7 +86,7 @@ class Speculation:
         self._proposals: list[Proposal] = []  # of that call
         self._pass_seconds = 0.0  # of the pass behind it
         self._text: list[int] = []  # that the sources follow
-        self._known = 0  # first tokens of it that they have heard of
+        self._fed = 0  # leading tokens of it that they were given
 
     def draft_what_was_learned(self, learned: LearnedDrafts) -> None:
         """Add the source of learned drafts behind the first one: it is asked where the text repeats
@@ -95,25 +95,25 @@ class Speculation:
         self.sources = (self.sources[0], learned.source, *self.sources[1:])
 
     def update(self, text: list[int]) -> bool:
-        """Let the sources hear what is new in a text, which is the same list as long as it only
-        grows; return whether they know all of it now. Of a long one they hear piece by piece, as
-        others wait meanwhile."""
+        """Give the sources the new tokens of a text, which is the same list as long as it only
+        grows; return whether they have all of it now. A long one is given in pieces, as others wait
+        meanwhile."""
         if text is self._text:
-            new = text[self._known : self._known + PIECE]
+            new = text[self._fed : self._fed + PIECE]
             self.record_outcome(new)
             for token in new:
                 self.add(token)
-            self._known += len(new)
+            self._fed += len(new)
         else:
-            is_longer = text[: self._known] == self._text[: self._known]
-            known = min(max(self._known if is_longer else 0, PIECE), len(text))
-            self.begin(text[:known])
-            self._text, self._known = text, known
-        return self._known == len(text)
+            is_longer = text[: self._fed] == self._text[: self._fed]
+            fed = min(max(self._fed if is_longer else 0, PIECE), len(text))
+            self.begin(text[:fed])
+            self._text, self._fed = text, fed
+        return self._fed == len(text)
 
     def begin(self, tokens: Sequence[int]) -> None:
         """Begin another text: a prompt, and the answer so far."""
-        self._proposals, self._text, self._known = [], [], 0
+        self._proposals, self._text, self._fed = [], [], 0
         for source in self.sources:
             source.begin(tokens)
 
@@ -128,14 +128,14 @@ class Speculation:
         before `ends`. CancelledError when stopped."""
         self._proposals, self.drafting_seconds, self.drafted_by = [], 0.0, ""
         for source in self.sources:
-            found = self._proposal(source, most, ends, should_stop) if most > 0 else None
-            if found is None:
+            proposal = self._proposal(source, most, ends, should_stop) if most > 0 else None
+            if proposal is None:
                 continue
-            self._proposals.append(found)
-            self.drafting_seconds += found.seconds
-            if found.tried:
-                self.drafted_by = found.source
-                return found.verified
+            self._proposals.append(proposal)
+            self.drafting_seconds += proposal.seconds
+            if proposal.tried:
+                self.drafted_by = proposal.source
+                return proposal.verified
         return NO_DRAFT
 
     def note_pass(self, tokens: int, seconds: float) -> None:
@@ -143,12 +143,12 @@ class Speculation:
         self._pass_seconds = seconds
         self.policy.note_pass(tokens, seconds)
 
-    def record_outcome(self, came: Sequence[int]) -> None:
+    def record_outcome(self, tokens: Sequence[int]) -> None:
         """Record which tokens followed the text of the last proposals; of those that were not
         tried, the first token is scored."""
         proposals, self._proposals = self._proposals, []
-        for proposal in proposals if came else ():
-            self._record(proposal, came)
+        for proposal in proposals if tokens else ():
+            self._record(proposal, tokens)
 
     def _proposal(
         self,
@@ -160,26 +160,26 @@ class Speculation:
         """Draft by one source. A source that looks up drafts first and is scored in any case; one
         that computes drafts only what pays."""
         price = source.seconds_per_token
-        wanted = self.policy.length(0, most, source.name, price) if price else most
-        if not wanted:
+        length = self.policy.length(0, most, source.name, price) if price else most
+        if not length:
             return None
         began = perf_counter()
-        draft = source.draft(wanted, should_stop)
+        draft = source.draft(length, should_stop)
         seconds = perf_counter() - began if price else 0.0
         before = tuple(takewhile(lambda token: token not in ends, draft.tokens))
         draft = replace(draft, tokens=before)
         tried = len(draft.tokens)
         if tried and not price:
             tried = self.policy.length(draft.evidence, tried, source.name)
-        drafting = 0.0 if draft.is_reading else _PLAUSIBLE * (1 + wanted) * price
+        drafting = 0.0 if draft.is_reading else _PLAUSIBLE * (1 + length) * price
         reading = max(0.0, seconds - drafting)
         return Proposal(source.name, draft, tried, seconds, reading)
 
-    def _record(self, proposal: Proposal, came: Sequence[int]) -> None:
+    def _record(self, proposal: Proposal, tokens: Sequence[int]) -> None:
         draft, policy = proposal.draft, self.policy
         expected = draft.tokens[: max(1, proposal.tried)]
-        right = _alike(expected, came)
-        rejected = right < min(len(expected), len(came))
+        right = _alike(expected, tokens)
+        rejected = right < min(len(expected), len(tokens))
         lost = proposal.seconds
         if proposal.tried:
             lost += self._pass_seconds - (1 + right) * policy.costs.seconds(1)
@@ -196,9 +196,9 @@ class SessionWithSlice(SlicedSession, Protocol):
     def has_slice(self) -> bool: ...
 
 
-def _alike(expected: Sequence[int], came: Sequence[int]) -> int:
+def _alike(expected: Sequence[int], tokens: Sequence[int]) -> int:
     """Return how many first tokens are the same."""
-    pairs = zip(expected, came, strict=False)
+    pairs = zip(expected, tokens, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

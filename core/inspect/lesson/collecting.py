@@ -118,43 +118,43 @@ class _Wires(Struct, frozen=True):
 def trace_token(
     session: InspectedSession,
     source: AttentionSource,
-    asked: FollowToken,
+    request: FollowToken,
     hidden: F32 | None = None,
 ) -> TokenTrace:
     """Return all numbers of a decoder's token. hidden: [tokens, width] of an encoder-decoder's
     source. Errors as of `trace_run`."""
-    trace = trace_run(run_of(session, asked.position), source, asked)
+    trace = trace_run(run_of(session, request.position), source, request)
     if hidden is None:
         return trace
     shape = replace(trace.shape, path="encoder_decoder")
     return replace(trace, shape=shape, source=_source(session.source_tokens, hidden))
 
 
-def trace_run(run: TracedRun, source: AttentionSource, asked: FollowToken) -> TokenTrace:
+def trace_run(run: TracedRun, source: AttentionSource, request: FollowToken) -> TokenTrace:
     """Return all numbers of the token that `run` computes again. Of `source`, only what is the
     same for all sequences of the model.
 
     RequestError where position, layer or head are not there, or the model is built in a way that is
     not known; NotFiniteError where what it computes are no numbers.
     """
-    wires = _wires(run, source, asked)
+    wires = _wires(run, source, request)
     final, logits = wiring.final_op(wires.wiring), len(wires.run.plan.ops) - 1
     rows = wires.run.record({*wires.recorded, final, logits})
-    first = asked.position + 1 - wires.layer.window if wires.layer.window else 0
-    visible = range(max(0, first), asked.position + 1)
+    first = request.position + 1 - wires.layer.window if wires.layer.window else 0
+    visible = range(max(0, first), request.position + 1)
     tokens = run.session.tokens()
-    trace = _trace(wires, asked, rows, visible, _before(asked), tokens)
+    trace = _trace(wires, request, rows, visible, _before(request), tokens)
     return replace(
         trace,
         final=part(rows[final]),
-        distribution=distribution(rows[logits], tokens[asked.position + 1 :][:1]),
+        distribution=distribution(rows[logits], tokens[request.position + 1 :][:1]),
     )
 
 
 def trace_text(
     session: TracedSession,
     source: AttentionSource,
-    asked: FollowToken,
+    request: FollowToken,
     head_logits: HeadLogits | None,
 ) -> tuple[TokenTrace, F32]:
     """Return all numbers of a token of an encoder's text, and the hidden states [tokens, width] of
@@ -162,59 +162,59 @@ def trace_text(
 
     head_logits: the masked-token head; None where the model has none. Errors as of `trace_token`.
     """
-    wires = _wires(run_of_text(session, asked.position), source, asked)
+    wires = _wires(run_of_text(session, request.position), source, request)
     rows = wires.run.record(wires.recorded)
     states, tokens = wires.run.states(), session.tokens()
-    trace = _trace(wires, asked, rows, range(len(tokens)), _around(asked, len(tokens)), tokens)
+    trace = _trace(wires, request, rows, range(len(tokens)), _around(request, len(tokens)), tokens)
     shape = replace(trace.shape, path="encoder", has_head=head_logits is not None)
     if head_logits is None:
         return replace(trace, shape=shape), states
-    logits = session.checked(head_logits(states, asked.position), "the logits of the text")
-    found = distribution(logits, (tokens[asked.position],))
+    logits = session.checked(head_logits(states, request.position), "the logits of the text")
+    found = distribution(logits, (tokens[request.position],))
     return replace(trace, shape=shape, distribution=found), states
 
 
-def _wires(run: TracedRun, source: AttentionSource, asked: FollowToken) -> _Wires:
+def _wires(run: TracedRun, source: AttentionSource, request: FollowToken) -> _Wires:
     wires = Wiring(run.plan)
     layers = len(run.plan.layer_ends)
-    if not 0 <= asked.layer < layers:
-        raise RequestError(f"layer {asked.layer}: the model has {layers} layers")
-    layer = source.layers[asked.layer]
+    if not 0 <= request.layer < layers:
+        raise RequestError(f"layer {request.layer}: the model has {layers} layers")
+    layer = source.layers[request.layer]
     if not layer.attends:
         open_ones = [str(i) for i, one in enumerate(source.layers) if one.attends]
         raise RequestError(
-            f"layer {asked.layer} has a recurrent state: the lesson opens layers that attend, "
+            f"layer {request.layer} has a recurrent state: the lesson opens layers that attend, "
             f"{', '.join(open_ones)}"
         )
-    if asked.head != ANY_HEAD and not 0 <= asked.head < layer.heads:
+    if request.head != ANY_HEAD and not 0 <= request.head < layer.heads:
         last = layer.heads - 1
-        raise RequestError(f"head {asked.head}: layer {asked.layer} has heads 0 to {last}")
-    ops = layer_ops(wires, asked.layer)
+        raise RequestError(f"head {request.head}: layer {request.layer} has heads 0 to {last}")
+    ops = layer_ops(wires, request.layer)
     return _Wires(run, source, wires, wiring.embedding_ops(wires), ops, layer)
 
 
-def _before(asked: FollowToken) -> range:
+def _before(request: FollowToken) -> range:
     """Return the positions whose scores are in the trace: the last MOST_TOKENS at most, the token's
     own among them."""
-    first = max(0, asked.first, asked.position + 1 - MOST_TOKENS)
-    return range(min(first, asked.position), asked.position + 1)
+    first = max(0, request.first, request.position + 1 - MOST_TOKENS)
+    return range(min(first, request.position), request.position + 1)
 
 
-def _around(asked: FollowToken, count: int) -> range:
+def _around(request: FollowToken, count: int) -> range:
     """Return the positions of a text that is seen whole: MOST_TOKENS at most, the token's own in
     their middle."""
-    first = max(0, min(asked.position - MOST_TOKENS // 2, count - MOST_TOKENS))
+    first = max(0, min(request.position - MOST_TOKENS // 2, count - MOST_TOKENS))
     return range(first, min(count, first + MOST_TOKENS))
 
 
 def _trace(
-    wires: _Wires, asked: FollowToken, rows: Rows, visible: range, sentence: range,
+    wires: _Wires, request: FollowToken, rows: Rows, visible: range, sentence: range,
     tokens: tuple[int, ...],
 ) -> TokenTrace:  # fmt: skip
     ops, embedding, layer = wires.ops, wires.embedding, wires.layer
-    held = wires.held(asked.layer, ops.heads, visible)
+    held = wires.held(request.layer, ops.heads, visible)
     seen = range(max(sentence.start, visible.start), min(sentence.stop, visible.stop))
-    head = asked.head
+    head = request.head
     if head == ANY_HEAD:
         head = liveliest(held, seen, rows[ops.query].reshape(layer.heads, layer.head_dim))
     gain = _gain(wires, ops.heads, head)
@@ -229,13 +229,13 @@ def _trace(
         _feed_forward(rows, ops),
         part(rows[ops.after]),
         None if ops.attention_sum is None else part(rows[ops.attention_sum]),
-        _cross(wires, asked, rows, head),
+        _cross(wires, request, rows, head),
     )
     sentence_tokens = tuple((place, tokens[place]) for place in sentence)
     return TokenTrace(
-        asked.position,
-        tokens[asked.position],
-        asked.layer,
+        request.position,
+        tokens[request.position],
+        request.layer,
         head,
         wires.shape(),
         sentence_tokens,
@@ -256,7 +256,7 @@ def _gain(wires: _Wires, heads: int, head: int) -> float:
     return float(wires.run.session.gains[number][head])
 
 
-def _cross(wires: _Wires, asked: FollowToken, rows: Rows, head: int) -> CrossTrace | None:
+def _cross(wires: _Wires, request: FollowToken, rows: Rows, head: int) -> CrossTrace | None:
     """Return the trace of the same head in the layer's cross-attention, over the source."""
     ops = wires.ops.cross
     if ops is None:
@@ -319,8 +319,8 @@ def distribution(logits: NDArray[np.float32], next_token: Sequence[int]) -> Dist
     for token in next_token:
         went_on = TokenLogit(token, "", float(logits[token]))
         rank = int((logits > logits[token]).sum()) + 1
-    found = tuple(TokenLogit(int(i), "", float(logits[i])) for i in top)
-    return Distribution(found, tails, went_on, rank)
+    likeliest = tuple(TokenLogit(int(i), "", float(logits[i])) for i in top)
+    return Distribution(likeliest, tails, went_on, rank)
 
 
 def traced_shape(
@@ -331,7 +331,7 @@ def traced_shape(
     at = wires.op(ops.heads).label.removesuffix(".heads")
     norm = wires.at(f"{at}.norm")
     owners = cache_layers(plan)
-    kept = [tensor for owner in owners for tensor in owner.tensors]
+    cached = [tensor for owner in owners for tensor in owner.tensors]
     embedding = wiring.embedding_ops(wires)
     logits = wires.op(len(plan.ops) - 1)
     activation, states = wires.op(ops.activation).name, _states(program, plan)
@@ -354,9 +354,9 @@ def traced_shape(
         window=layer.window,
         gate=_GATES.get(activation, "none"),
         logit_cap=logits.params["cap"] if logits.name == "softcap" else 0.0,
-        cache_bytes=sum(map(tensor_row_bytes, kept)),
+        cache_bytes=sum(map(tensor_row_bytes, cached)),
         cache_layers=len(owners),
-        cache_values=sum(tensor.shape[1] for tensor in kept),
+        cache_values=sum(tensor.shape[1] for tensor in cached),
         places=_rows_of(wires, embedding.place),
         embedding_factor=_factor(wires, "embedding.scaled"),
         residual_factor=_factor(wires, f"{at}.scaled"),

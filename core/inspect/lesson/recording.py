@@ -27,7 +27,7 @@ F32 = NDArray[np.float32]
 
 
 class TracedSession(Protocol):
-    """A sequence whose keys and values are held: the chat's, an encoder's, or a server's
+    """A sequence whose keys and values are cached: the chat's, an encoder's, or a server's
     response."""
 
     @property
@@ -54,24 +54,24 @@ class TracedRun(Struct, frozen=True):
     position: int
     read: ReadRows  # of the session's caches
 
-    def record(self, wanted: Iterable[int]) -> Mapping[int, F32]:
+    def record(self, ops: Iterable[int]) -> Mapping[int, F32]:
         """Return, by index of the op, the row float32 [columns] that it makes for the token.
 
         A scratch tensor is read before another takes its place. The cache stays bit for bit as it
         is.
         """
-        found: dict[int, F32] = {}
+        recorded: dict[int, F32] = {}
         done, plan, executor = 0, self.plan, self.session.executor
         with self.session.files.unchanged():
-            for index in sorted(set(wanted)):
+            for index in sorted(set(ops)):
                 executor.run_ops(plan, self.step, done, index + 1, STORES)
                 tensor = plan.tensors[plan.ops[index].outputs[0]]
                 rows = executor.read(plan, tensor, self.step)
-                found[index] = self.session.checked(
+                recorded[index] = self.session.checked(
                     rows[self.row].copy(), f"what {plan.ops[index].label} makes"
                 )
                 done = index + 1
-        return found
+        return recorded
 
     def states(self) -> F32:
         """Return what the last layer made of all tokens of the step, float32 [tokens, width]; after

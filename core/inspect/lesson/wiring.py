@@ -39,8 +39,8 @@ class Wiring:
     def maker(self, op: int, operand: int = 0) -> int:
         """Return the op that makes an operand of another, past its conversion to int8 blocks and
         its rows for experts."""
-        made = self._maker[self.plan.ops[op].inputs[operand]]
-        return self.maker(made) if self.plan.ops[made].name in _PASSED else made
+        producer = self._maker[self.plan.ops[op].inputs[operand]]
+        return self.maker(producer) if self.plan.ops[producer].name in _PASSED else producer
 
     def op(self, index: int) -> Op:
         return self.plan.ops[index]
@@ -102,7 +102,7 @@ class CrossOps(Struct, frozen=True):
 def layer_ops(wiring: Wiring, layer: int) -> LayerOps:
     """Find the ops of a layer. RequestError if the lesson does not know how it is built."""
     at = f"layers.{layer}.attention"
-    q, heads = first_product(wiring, at), _known(wiring, f"{at}.heads")
+    q, heads = first_product(wiring, at), _required(wiring, f"{at}.heads")
     assert q is not None, at
     query = wiring.maker(heads)
     rotated = wiring.at(f"{at}.q_rope")
@@ -126,7 +126,7 @@ def layer_ops(wiring: Wiring, layer: int) -> LayerOps:
     )
 
 
-def _known(wiring: Wiring, label: str) -> int:
+def _required(wiring: Wiring, label: str) -> int:
     found = wiring.at(label)
     if found is None:
         raise RequestError("this model's layers are built in a way that the lesson does not know")
@@ -145,7 +145,7 @@ def _cross(wiring: Wiring, layer: int) -> CrossOps | None:
 def _feed_forward(wiring: Wiring, layer: int) -> tuple[int, int | None, int, int, int]:
     """Return ff_normed, gate, up, activation, ff_output."""
     at = f"layers.{layer}.feed_forward"
-    first = _known(wiring, f"{at}.up")
+    first = _required(wiring, f"{at}.up")
     if wiring.at(f"{at}.route") is not None:
         raise RequestError("the lesson does not show mixtures of experts yet")
     up = wiring.last_of(f"{at}.up", f"{at}.up.biased")
@@ -190,7 +190,7 @@ def parts_of(wiring: Wiring, layer: int) -> tuple[LayerPart, ...]:
     streams = [_stream_of(wiring, f"{at}.{name}") for name in names]
     ends = streams[1:]
     if is_parallel(wiring, at):
-        ends = [_known(wiring, f"{at}.attention.residual")]
+        ends = [_required(wiring, f"{at}.attention.residual")]
     ends.append(wiring.plan.layer_ends[layer])
     added = (added_by(wiring, f"{at}.{name}") for name in names)
     return tuple(map(LayerPart, added, ends))
