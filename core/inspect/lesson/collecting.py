@@ -13,7 +13,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.inspect.lesson import wiring
-from llm_lite.core.inspect.lesson.one_head import HeldKeys, head_view, liveliest, scores_of
+from llm_lite.core.inspect.lesson.one_head import CachedKeys, head_view, liveliest, scores_of
 from llm_lite.core.inspect.lesson.recording import TracedRun, TracedSession, run_of, run_of_text
 from llm_lite.core.inspect.lesson.wiring import EmbeddingOps, LayerOps, Wiring, layer_ops, parts_of
 from llm_lite.core.kv_cache.states import state_tensors
@@ -107,12 +107,12 @@ class _Wires(Struct, frozen=True):
         program = self.run.session.executor.program
         return traced_shape(program, self.wiring, self.ops, self.layer)
 
-    def held(self, number: int, heads: int, visible: range) -> HeldKeys:
+    def cached_keys(self, number: int, heads: int, visible: range) -> CachedKeys:
         """Return the keys and values of the model's attention `number`, whose op is `heads`."""
         keys, values = (self.run.plan.tensors[i] for i in self.wiring.op(heads).inputs[1:3])
         bias, layer = self.source.bias(number), self.source.layers[number]
         run = self.run
-        return HeldKeys(run.read, layer, keys, values, run.position, visible, bias)
+        return CachedKeys(run.read, layer, keys, values, run.position, visible, bias)
 
 
 def trace_token(
@@ -212,18 +212,18 @@ def _trace(
     tokens: tuple[int, ...],
 ) -> TokenTrace:  # fmt: skip
     ops, embedding, layer = wires.ops, wires.embedding, wires.layer
-    held = wires.held(request.layer, ops.heads, visible)
+    cached = wires.cached_keys(request.layer, ops.heads, visible)
     seen = range(max(sentence.start, visible.start), min(sentence.stop, visible.stop))
     head = request.head
     if head == ANY_HEAD:
-        head = liveliest(held, seen, rows[ops.query].reshape(layer.heads, layer.head_dim))
+        head = liveliest(cached, seen, rows[ops.query].reshape(layer.heads, layer.head_dim))
     gain = _gain(wires, ops.heads, head)
     raw = None if ops.key_raw is None else rows[ops.key_raw]
     own = HeadRows(rows[ops.query_raw], rows[ops.query], raw, rows[ops.heads])
     opened = LayerTrace(
         part(rows[ops.residual]),
         part(rows[ops.normed]),
-        trace_head(held, head, own, seen, gain),
+        trace_head(cached, head, own, seen, gain),
         part(rows[ops.attended]),
         part(rows[ops.after_attention]),
         _feed_forward(rows, ops),
@@ -262,10 +262,10 @@ def _cross(wires: _Wires, request: FollowToken, rows: Rows, head: int) -> CrossT
     if ops is None:
         return None
     number = int(wires.wiring.op(ops.heads).params["layer"])
-    held = wires.held(number, ops.heads, range(wires.run.step.source))
+    cached = wires.cached_keys(number, ops.heads, range(wires.run.step.source))
     own = HeadRows(rows[ops.query], rows[ops.query], None, rows[ops.heads])
     shown = range(min(MOST_TOKENS, wires.run.step.source))
-    trace = trace_head(held, head, own, shown, _gain(wires, ops.heads, head))
+    trace = trace_head(cached, head, own, shown, _gain(wires, ops.heads, head))
     return CrossTrace(trace, part(rows[ops.attended]), part(rows[ops.after]))
 
 
@@ -419,16 +419,18 @@ def _positions(wires: Wiring, at: str, layer: AttentionLayer) -> Positions:
     return "sines" if wiring.weight_name(wires, place).startswith(MADE) else "learned"
 
 
-def trace_head(held: HeldKeys, head: int, rows: HeadRows, seen: range, gain: float) -> HeadTrace:
+def trace_head(
+    cached: CachedKeys, head: int, rows: HeadRows, seen: range, gain: float
+) -> HeadTrace:
     """Trace a head. `seen`: the positions in the trace, which the head sees all. Key and value are
     the token's own, or those of the last position if the head sees another text."""
-    layer, d = held.layer, held.layer.head_dim
+    layer, d = cached.layer, cached.layer.head_dim
     own = slice(head * d, (head + 1) * d)
     group = head * layer.kv_heads // layer.heads
-    view = head_view(held, head, rows.query[own])
-    keys, values = (held.of_head(tensor, head, seen) for tensor in (held.keys, held.values))
+    view = head_view(cached, head, rows.query[own])
+    keys, values = (cached.of_head(tensor, head, seen) for tensor in (cached.keys, cached.values))
     inside = slice(seen.start - view.first, seen.stop - view.first)
-    at = held.position - seen.start if held.position in seen and not layer.cross else -1
+    at = cached.position - seen.start if cached.position in seen and not layer.cross else -1
     raw = None if rows.key_raw is None else rows.key_raw[group * d : (group + 1) * d]
     outputs = rows.outputs.reshape(layer.heads, d)
     return HeadTrace(

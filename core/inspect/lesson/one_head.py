@@ -19,7 +19,7 @@ ReadRows = Callable[[Tensor, range], F32]  # of a cache, at these positions: [po
 BLOCK = 512  # positions read together: of all heads of a layer, some 2 MB at most
 
 
-class HeldKeys(Struct, frozen=True):
+class CachedKeys(Struct, frozen=True):
     """The keys and values of a layer, and the `visible` positions of them that a token at
     `position` sees. bias: float32 [heads, columns] that is added to scores by distance."""
 
@@ -69,13 +69,13 @@ class HeadView(Struct, frozen=True):
     sink_unscaled: float
 
 
-def head_view(held: HeldKeys, head: int, query: F32) -> HeadView:
+def head_view(cached: CachedKeys, head: int, query: F32) -> HeadView:
     """Return the head's attention by `query` float32 [d], as it meets the keys."""
-    layer, seen = held.layer, held.visible
+    layer, seen = cached.layer, cached.visible
     dots = np.empty(len(seen), np.float32)
-    for rows, keys in held.blocks(held.keys, head, seen):
+    for rows, keys in cached.blocks(cached.keys, head, seen):
         dots[rows.start - seen.start : rows.stop - seen.start] = keys @ query
-    biases = held.biases(head, seen)
+    biases = cached.biases(head, seen)
     scores, bare = dots * np.float32(layer.scale) + biases, dots + biases
     cap(scores, layer.softcap)
     cap(bare, layer.softcap)
@@ -87,22 +87,22 @@ def head_view(held: HeldKeys, head: int, query: F32) -> HeadView:
     )  # fmt: skip
 
 
-def liveliest(held: HeldKeys, positions: range, queries: F32) -> int:
+def liveliest(cached: CachedKeys, positions: range, queries: F32) -> int:
     """Return the head whose share of `positions` except the first, the last and the token's own is
     the largest, for queries float32 [heads, d]. Heads that find nothing attend to the ends of a
     text."""
-    layer = held.layer
-    keys = held.read(held.keys, positions)
+    layer = cached.layer
+    keys = cached.read(cached.keys, positions)
     keys = keys.reshape(len(positions), layer.kv_heads, layer.head_dim)
     found = np.zeros(layer.heads)
     for head in range(layer.heads):
         scores = keys[:, head * layer.kv_heads // layer.heads] @ queries[head]
         scores *= np.float32(layer.scale)
-        scores += held.biases(head, positions)
+        scores += cached.biases(head, positions)
         cap(scores, layer.softcap)
         shares = _softmax(scores, layer.sink(head))[0]
-        if not layer.cross and held.position in positions:
-            shares[held.position - positions.start] = 0.0
+        if not layer.cross and cached.position in positions:
+            shares[cached.position - positions.start] = 0.0
         found[head] = shares[1:-1].sum()
     return int(found.argmax())
 
