@@ -41,7 +41,9 @@ def test_logits_of_a_target(opened):
 def test_questions_about_a_source_are_answered_or_refused(opened, question):
     model, known = opened
     given = {one.name: getattr(question.example, one.name) for one in wire.parameters(question)}
-    if question.name in ("rows", "scores"):
+    if question.of_pairs:
+        given["sites"] = ("encoder.embedding", "decoder.embedding")
+    if question.name in ("rows", "scores") or question.of_pairs:
         assert isinstance(model.ask(known["source"].tolist(), question.name, **given), Struct)
         return
     with pytest.raises(RequestError, match="turns a source into a target"):

@@ -23,6 +23,7 @@ def _section(question: Question) -> str:
     if rows:
         parts += ["| parameter | | default |", "| --- | --- | --- |", *rows, ""]
     kinds = "encoders too" if question.of_encoders else "decoders"
+    kinds = "encoders and encoder-decoders too" if question.of_pairs else kinds
     parts += [f"Of {kinds}; `GET /inspect/{question.name}`, `{_command(question)}`.", ""]
     return "\n".join(parts)
 

@@ -81,4 +81,9 @@ BART = Architecture(
     tied=True,
     defaults={"max_position_embeddings": 1024},
     copies=COPIES,
+    modules={
+        "shared": (),  # each stack has a module of its own
+        "encoder.embed_tokens": ("embedding.scaled", "embedding"),
+        "decoder.embed_tokens": ("embedding.scaled", "embedding"),
+    },
 )

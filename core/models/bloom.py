@@ -14,6 +14,7 @@ from llm_lite.core.formats.ranges import LARGEST_COUNT, LARGEST_WIDTH
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, plain_block
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture, Tensors
+from llm_lite.core.models.description.modules import of_transformer
 from llm_lite.core.models.description.rows import Known, integer, row
 from llm_lite.core.models.description.tensors import FusedRow, NameRow, bias_of, of_model, with_bias
 from llm_lite.core.plan.plan import Tensor
@@ -127,4 +128,9 @@ BLOOM = Architecture(
     derived=_biases,
     must_be=(("apply_residual_connection_post_layernorm", False, "residuals behind norms are"),),
     tied=True,
+    module=of_transformer,
+    modules={  # which add to the residual stream themselves
+        "h.{i}.self_attention": ("attention.residual",),
+        "h.{i}.mlp": ("feed_forward.residual",),
+    },
 )

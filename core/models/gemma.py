@@ -36,4 +36,5 @@ GEMMA_1 = Architecture(
     ),
     defaults={"head_dim": 256, "max_position_embeddings": 8192},
     tied=True,
+    modules={"embed_tokens": ("embedding.scaled",)},
 )

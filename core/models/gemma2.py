@@ -93,4 +93,5 @@ GEMMA_2 = Architecture(
         "max_position_embeddings": 8192,
     },
     tied=True,
+    modules={"embed_tokens": ("embedding.scaled",)},
 )

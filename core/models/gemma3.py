@@ -170,4 +170,5 @@ GEMMA_3 = Architecture(
         "sliding_window": 4096,
     },
     tied=True,
+    modules={"embed_tokens": ("embedding.scaled",)},
 )

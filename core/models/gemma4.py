@@ -507,6 +507,13 @@ GEMMA_4 = Architecture(
     on_disk=frozenset({PER_LAYER_TABLE}),
     of_config=factors_of_full_layers,
     of_fields=lambda config: [],
+    modules={
+        "embed_tokens": ("embedding.scaled",),
+        "embed_tokens_per_layer": ("per_layer.scaled",),
+        "layers.{i}.self_attn.v_norm": ("attention.v_norm",),
+        "layers.{i}.mlp": ("feed_forward.dense.down", "feed_forward.down"),
+        "layers.{i}.experts": ("feed_forward.sum",),
+    },
 )
 # The 12B takes pictures and sound without towers; its text model has no embeddings for every layer.
 GEMMA_4_UNIFIED = replace(

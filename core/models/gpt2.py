@@ -12,6 +12,7 @@ from llm_lite.core.formats.ranges import LARGEST_WIDTH
 from llm_lite.core.models.blocks import Decoder, attention_block, decoder_plan, plain_block
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
+from llm_lite.core.models.description.modules import of_transformer
 from llm_lite.core.models.description.rows import Known, row
 from llm_lite.core.models.description.tensors import FusedRow, NameRow, bias_of, of_model, with_bias
 from llm_lite.core.plan.plan import Tensor
@@ -81,4 +82,5 @@ GPT_2 = Architecture(
         ("scale_attn_weights", True, "unscaled scores are"),
     ),
     tied=True,
+    module=of_transformer,
 )

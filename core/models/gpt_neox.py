@@ -94,4 +94,5 @@ GPT_NEOX = Architecture(
     ),
     defaults={"attention_bias": True},
     unused=("attention.bias", "attention.masked_bias", "rotary_emb.inv_freq"),
+    module=lambda name: (f"gpt_neox.{name}",),
 )

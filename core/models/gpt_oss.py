@@ -165,4 +165,5 @@ GPT_OSS = Architecture(
             "truncate": False,
         },
     },
+    modules={"layers.{i}.mlp.experts": ("feed_forward.sum",)},
 )

@@ -88,4 +88,13 @@ GRANITE_MOE = Architecture(
     ),
     graph=partial(decoder_plan, _layer, scales_of=scales_of),
     refused=(),
+    modules={
+        "layers.{i}.mlp": (),
+        "layers.{i}.mlp.experts": (),
+        "layers.{i}.block_sparse_moe": ("feed_forward.sum",),
+        "layers.{i}.block_sparse_moe.experts": ("feed_forward.sum",),
+        "layers.{i}.block_sparse_moe.router": ("feed_forward.router",),
+        "layers.{i}.block_sparse_moe.router.layer": (),  # whose weight is used without it
+        "layers.{i}.shared_mlp": ("feed_forward.shared.down",),
+    },
 )

@@ -215,4 +215,5 @@ LFM2 = Architecture(
     graph=partial(decoder_plan, _layer, final_norm=shared.EMBEDDING_NORM),
     defaults=DEFAULTS,
     tied=True,
+    modules={"layers.{i}.conv.conv": ()},  # it is not cut to the text
 )

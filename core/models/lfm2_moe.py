@@ -91,4 +91,5 @@ LFM2_MOE = Architecture(
     refused=(),
     defaults=dense.DEFAULTS,
     tied=True,
+    modules=dense.LFM2.modules,
 )

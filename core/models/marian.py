@@ -211,4 +211,11 @@ MARIAN = Architecture(
     tied=True,
     defaults={"max_position_embeddings": 1024},
     copies=stacks.COPIES,
+    modules={
+        "shared": (),  # each stack has a module of its own
+        "encoder.embed_tokens": ("embedding",),
+        "encoder.embed_positions": ("positions",),
+        "decoder.embed_tokens": ("embedding",),
+        "decoder.embed_positions": ("positions",),
+    },
 )

@@ -8,8 +8,10 @@ from msgspec import Struct
 
 from llm_lite.core.messages.models import Abilities
 from llm_lite.core.plan.builder import Bucket
+from llm_lite.core.plan.module_names import ModuleNames
 from llm_lite.core.plan.plan import Plan, Program
 from llm_lite.core.plan.step import PAGE, PageShape, pages_for
+from llm_lite.core.records import replace
 
 
 class ModelShape(Struct, frozen=True):
@@ -178,7 +180,7 @@ class Model(Abilities, Struct, frozen=True):
     `decoding` is what else is known of its target.
 
     `draft_slice`: the smaller model among its own weights that guesses its tokens; None: it was not
-    trained to have one.
+    trained to have one. `names`: what transformers calls its modules.
     """
 
     shape: ModelShape
@@ -190,6 +192,7 @@ class Model(Abilities, Struct, frozen=True):
     embedding: TextEmbedding | None = None
     has_head: bool = True
     draft_slice: Slice | None = None
+    names: ModuleNames = ModuleNames()
 
     @property
     def embeds(self) -> bool:
@@ -201,6 +204,8 @@ class Model(Abilities, Struct, frozen=True):
 
     def build(self, options: BuildOptions) -> Program:
         """Build the program. An encoder's reads no source, though it has as many positions."""
-        plans = tuple(self.plan(options, bucket) for bucket in options.buckets)
+        plans = tuple(
+            replace(self.plan(options, bucket), names=self.names) for bucket in options.buckets
+        )
         source = 0 if self.bidirectional else options.source
         return Program(plans, options.context, self.shape.vocabulary, options.pages, source)

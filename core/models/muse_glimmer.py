@@ -135,4 +135,6 @@ MUSE_GLIMMER = Architecture(
         "rms_norm_eps": 1e-5,
         "sliding_window": 2048,
     },
+    module=lambda name: (f"model.language_model.{name}",),
+    modules={"embed_tokens": ("embedding.norm",)},
 )

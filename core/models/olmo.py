@@ -43,4 +43,9 @@ OLMO = Architecture(
         ("expert_count", "mixtures of experts are"),
         ("attention.clamp_kqv", "queries, keys and values with bounds are"),
     ),
+    modules={  # which have no weights
+        "layers.{i}.input_layernorm": ("attention.norm",),
+        "layers.{i}.post_attention_layernorm": ("feed_forward.norm",),
+        "norm": ("output.norm",),
+    },
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from llm_lite.core.formats.ranges import LARGEST_WIDTH, ROPE_BASE
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.architecture import Architecture
+from llm_lite.core.models.description.modules import of_transformer
 from llm_lite.core.models.description.rows import integer, number, row
 from llm_lite.core.models.description.tensors import FusedRow, NameRow, bias_of
 from llm_lite.core.models.model import ModelShape
@@ -73,4 +74,5 @@ QWEN = Architecture(
         ("scale_attn_weights", True, "unscaled scores are"),
     ),
     of_config=lambda config, known: [],
+    module=of_transformer,
 )

@@ -371,4 +371,5 @@ QWEN3_5 = Architecture(
     derived=_taps,
     drafting="nextn_predict_layers",
     defaults=DEFAULTS,
+    modules={"layers.{i}.linear_attn.norm": ()},  # it multiplies by the gate, too
 )

@@ -80,4 +80,5 @@ QWEN3_5_MOE = Architecture(
     refused=(),
     drafting="nextn_predict_layers",
     defaults={**dense.DEFAULTS, "num_key_value_heads": 2},
+    modules={"layers.{i}.linear_attn.norm": ()},  # it multiplies by the gate, too
 )

@@ -21,8 +21,9 @@ from llm_lite.core.models import blocks
 from llm_lite.core.models.blocks import Decoder
 from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description import encoder_decoder as stacks
-from llm_lite.core.models.description.architecture import Architecture, Tensors
+from llm_lite.core.models.description.architecture import Architecture, Tensors, Weights
 from llm_lite.core.models.description.encoder_decoder import EncoderDecoderConfig, of_stack
+from llm_lite.core.models.description.modules import Own
 from llm_lite.core.models.description.rows import FieldRow, Known, flag, integer, row
 from llm_lite.core.models.description.tensors import NameRow, of_model
 from llm_lite.core.models.encoder_decoder_plans import Sublayers, decoder_plan, encoder_plan
@@ -240,6 +241,31 @@ def _stack_rows(stack: str) -> tuple[NameRow, ...]:
     )
 
 
+_MODULES: Own = {
+    "shared": (),  # each stack has a module of its own
+    "encoder.embed_tokens": ("embedding",),
+    "encoder.block.{i}.layer.0": ("attention.residual",),
+    "encoder.block.{i}.layer.0.SelfAttention": ("attention.output",),
+    "encoder.block.{i}.layer.1": ("feed_forward.residual",),
+    "encoder.block.{i}.layer.1.DenseReluDense": ("feed_forward.down",),
+    "decoder.embed_tokens": ("embedding",),
+    "decoder.block.{i}.layer.0": ("attention.residual",),
+    "decoder.block.{i}.layer.0.SelfAttention": ("attention.output",),
+    "decoder.block.{i}.layer.1": ("cross_attention.residual",),
+    "decoder.block.{i}.layer.1.EncDecAttention": ("cross_attention.output",),
+    "decoder.block.{i}.layer.2": ("feed_forward.residual",),
+    "decoder.block.{i}.layer.2.DenseReluDense": ("feed_forward.down",),
+}
+
+
+def _modules(weights: Weights) -> Own:
+    """Return the modules, of which gated feed-forwards have others."""
+    unused = ("wi",) if "dec.blk.0.ffn_gate.weight" in weights else ("wi_0", "wi_1")
+    last = ("encoder.block.{i}.layer.1", "decoder.block.{i}.layer.2")
+    others = {f"{one}.DenseReluDense.{name}": () for one in last for name in unused}
+    return {**_MODULES, **others}
+
+
 T5 = Architecture(
     title="T5",
     gguf="t5",
@@ -258,4 +284,6 @@ T5 = Architecture(
     must_be=(),
     tied=True,
     copies=stacks.COPIES,
+    module=lambda name: (name,),
+    modules=_modules,
 )

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from llm_lite.core.plan.module_names import ModuleNames
 from llm_lite.core.plan.step import NO_STATE, PageShape, Segment, Step, packed_words
 from llm_lite.core.quant.formats import A8_BLOCK
 
@@ -80,6 +81,7 @@ class Plan(Struct, frozen=True):
     # hidden states, f32 [max_tokens, width]
     layer_ends: tuple[int, ...] = ()  # by layer: the op that makes the residual stream behind it
     sliced: bool = False
+    names: ModuleNames = ModuleNames()  # what others call its places
 
 
 class Program(Struct, frozen=True):

@@ -6,8 +6,8 @@ quantized weights and the gains in force.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Annotated, TypeGuard
 
 import numpy as np
 from msgspec import Meta
@@ -17,15 +17,17 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.messages import Event, StepRequest
 from llm_lite.core.plan.ops import STORES
-from llm_lite.core.plan.plan import Plan
+from llm_lite.core.plan.plan import Plan, Tensor
 from llm_lite.core.plan.step import Step
-from llm_lite.core.questions.question import Parts, Question
-from llm_lite.core.questions.replay import PART, Replay
+from llm_lite.core.questions.encoded_text import EncodedText
+from llm_lite.core.questions.question import Parts, Question, Where
+from llm_lite.core.questions.replay import PART, Inspected, Replay
 from llm_lite.core.questions.running import parts_again
-from llm_lite.core.questions.sites import Site, sites_named
+from llm_lite.core.questions.sites import Site, all_sites, is_behind_layers, named_among
 from llm_lite.core.records import about
 
 F32 = NDArray[np.float32]
+Put = Callable[[Mapping[str, F32]], None]
 MOST_VALUES = 64 << 20  # of one answer
 MOST_OF_A_CLIENT = 16 << 20  # 64 MiB, and a few copies of it at a time
 
@@ -49,20 +51,13 @@ class ActivationsRead(Event, frozen=True, eq=False):
     values: Annotated[Mapping[str, F32], about("[tokens, columns] by the name of the site.")]
 
 
-def run(request: ReadActivations, replay: Replay) -> Parts[ActivationsRead]:
+def run(request: ReadActivations, replay: Inspected) -> Parts[ActivationsRead]:
     """Return what the sites make. RequestError for a site or position that is not there, and for
     too many values; NotFiniteError where one is no number."""
-    plan = replay.executor.program.plans[0]
-    sites = sites_named(plan, request.sites)
-    last = replay.length if request.last is None else request.last
+    sites = named_among(sites_in(replay), request.sites)
     if not sites:
         raise RequestError("sites: expected one or more, found none")
-    if not 0 <= request.first < last <= replay.length:
-        raise RequestError(
-            f"positions {request.first} to {last - 1} are not in the cache, which holds "
-            f"{replay.length} tokens"
-        )
-    size = (last - request.first) * sum(site.columns for site in sites.values())
+    size = _size(request, replay, sites)
     most = MOST_OF_A_CLIENT if replay.is_shared else MOST_VALUES
     if size > most:
         raise RequestError(
@@ -71,15 +66,18 @@ def run(request: ReadActivations, replay: Replay) -> Parts[ActivationsRead]:
         )
     found: dict[str, list[F32]] = {name: [] for name in sites}
 
-    def run_part(start: int, state: State | None, step: Step) -> None:
-        shown = {} if start < request.first else sites
-        for name, rows in record(replay, step, shown).items():
-            found[name].append(rows)
+    def put(rows: Mapping[str, F32]) -> None:
+        for name, one in rows.items():
+            found[name].append(one)
 
-    # Behind the layers only the last token of a step goes on.
-    alone = any(_is_behind_layers(plan, site) for site in sites.values())
-    for _ in parts_again(replay, request.first, last, run_part, 1 if alone else PART):
-        yield "executor"
+    for number, (text, own) in enumerate(_by_text(replay, sites)):
+        if number:
+            yield "executor"
+        span = _span(request, text, replay.encoded)
+        if isinstance(text, EncodedText):
+            yield from _of_whole(text, span, own, put)
+        else:
+            yield from _of_decoded(text, span, own, put)
     yield "anywhere"
     values = {
         name: replay.checked(np.concatenate(rows), f"what {name} makes")
@@ -88,32 +86,130 @@ def run(request: ReadActivations, replay: Replay) -> Parts[ActivationsRead]:
     return ActivationsRead(request.first, values)
 
 
-def record(replay: Replay, step: Step, sites: Mapping[str, Site]) -> dict[str, F32]:
-    """Run a step without storing; return by name what sites make, float32 [tokens, columns].
+def sites_in(replay: Inspected) -> tuple[Site, ...]:
+    """Return the sites of all that has read the tokens: an encoder-decoder has two plans."""
+    encoded = replay.encoded
+    return all_sites(
+        replay.executor.program.plans[0] if _decodes(replay) else None,
+        None if encoded is None else encoded.plan,
+    )
+
+
+def size_of(request: ReadActivations, replay: Inspected) -> int:
+    """Return how many values the answer has. RequestError for positions that are not there, and
+    for an unknown site."""
+    return _size(request, replay, named_among(sites_in(replay), request.sites))
+
+
+def _size(request: ReadActivations, replay: Inspected, sites: Mapping[str, Site]) -> int:
+    return sum(
+        len(_span(request, text, replay.encoded)) * sum(site.columns for site in own.values())
+        for text, own in _by_text(replay, sites)
+    )
+
+
+def _decodes(replay: Inspected) -> TypeGuard[Replay]:
+    return replay.decodes
+
+
+def _by_text(
+    replay: Inspected, sites: Mapping[str, Site]
+) -> Iterator[tuple[Replay | EncodedText, dict[str, Site]]]:
+    """Yield the texts that sites are of, each with its own."""
+    of_encoder = {n: one for n, one in sites.items() if one.of_source or not replay.decodes}
+    if replay.encoded is not None and of_encoder:
+        yield replay.encoded, of_encoder
+    if _decodes(replay) and len(of_encoder) < len(sites):
+        yield replay, {name: one for name, one in sites.items() if name not in of_encoder}
+
+
+def _span(
+    request: ReadActivations, text: Replay | EncodedText, encoded: EncodedText | None
+) -> range:
+    """Return the positions of a text that are asked for. RequestError where they are not there."""
+    last = text.length if request.last is None else request.last
+    if not 0 <= request.first < last <= text.length:
+        where = "text of the encoder" if text is encoded else "cache"
+        raise RequestError(
+            f"positions {request.first} to {last - 1} are not in the {where}, which holds "
+            f"{text.length} tokens"
+        )
+    return range(request.first, last)
+
+
+def _of_decoded(
+    replay: Replay, span: range, sites: Mapping[str, Site], put: Put
+) -> Generator[Where, None, None]:
+    """Run tokens that a decoder has read, part by part, and put what the sites make of each."""
+
+    def run_part(start: int, state: State | None, step: Step) -> None:
+        put(record(replay, step, {} if start < span.start else sites))
+
+    # Behind the layers only the last token of a step goes on.
+    plan = replay.executor.program.plans[0]
+    alone = any(is_behind_layers(plan, site) for site in sites.values())
+    for _ in parts_again(replay, span.start, span.stop, run_part, 1 if alone else PART):
+        yield "executor"
+
+
+def _of_whole(
+    text: EncodedText, span: range, sites: Mapping[str, Site], put: Put
+) -> Generator[Where, None, None]:
+    """Run the text of an encoder, and its head for some tokens at a time; put what the sites make
+    of positions."""
+    executor, step = text.executor, text.step()
+    plan = executor.program.plan_of(step)
+    behind = {name: site for name, site in sites.items() if is_behind_layers(text.plan, site)}
+    within = {name: site for name, site in sites.items() if name not in behind}
+    put(record(text, step, within, shown=slice(span.start, span.stop)))
+    if not behind:
+        return
+    hidden = executor.read(plan, _hidden(plan), step).copy()
+    most = executor.program.max_outputs
+    for first in range(span.start, span.stop, most):
+        yield "executor"
+        step = text.step(min(most, span.stop - first), first)
+        plan = executor.program.plan_of(step)
+        executor.write(plan, _hidden(plan), step, hidden)
+        put(record(text, step, behind, begin=plan.layer_ends[-1] + 1))
+
+
+def _hidden(plan: Plan) -> Tensor:
+    """Return the tensor behind the last layer."""
+    return plan.tensors[plan.ops[plan.layer_ends[-1]].outputs[0]]
+
+
+def record(
+    replay: Replay | EncodedText,
+    step: Step,
+    sites: Mapping[str, Site],
+    *,
+    shown: slice | None = None,
+    begin: int = 0,
+) -> dict[str, F32]:
+    """Run a step without storing, from the op `begin` on; return by name what sites make of the
+    rows that are `shown`, float32 [tokens, columns].
 
     A scratch tensor is read before another takes its place.
     """
-    executor, found, done = replay.executor, dict[str, F32](), 0
+    executor, found, done = replay.executor, dict[str, F32](), begin
     plan = executor.program.plan_of(step)
     index_of = {op.label: index for index, op in enumerate(plan.ops)}  # plans differ in their ops
     by_index: dict[int, list[str]] = {}
     for name, site in sites.items():
-        by_index.setdefault(index_of[site.name], []).append(name)
+        by_index.setdefault(index_of[site.label], []).append(name)
     with replay.files.unchanged():
         for index in sorted(by_index):
             executor.run_ops(plan, step, done, index + 1, STORES)
             done = index + 1
             tensor = plan.tensors[plan.ops[index].outputs[0]]
-            rows = executor.read(plan, tensor, step).copy()
+            rows = executor.read(plan, tensor, step)
+            rows = (rows if shown is None else rows[shown]).copy()
             found.update(dict.fromkeys(by_index[index], rows))
         end = plan.layer_ends[-1] + 1  # recurrent states go on to the last layer
         if done < end:
             executor.run_ops(plan, step, done, end, STORES)
     return found
-
-
-def _is_behind_layers(plan: Plan, site: Site) -> bool:
-    return site.index > plan.layer_ends[-1]
 
 
 ACTIVATIONS = Question(
@@ -124,5 +220,7 @@ ACTIVATIONS = Question(
     "what its layers compute",
     ReadActivations(("embedding",)),
     turn=2,
+    of_encoders=True,
+    of_pairs=True,
     runs_tokens=True,
 )

@@ -34,6 +34,7 @@ class Question(Struct, frozen=True):
     example: StepRequest  # about any text of a model that can answer
     present: Callable[[Any], Any] = lambda answer: answer  # the answer as Python returns it
     of_encoders: bool = False  # an encoder's text can be asked, too
+    of_pairs: bool = False  # of an encoder-decoder, the source and the target are asked together
     reads_rows: bool = False  # the queries, or the choices of experts, of every token
     newest_only: bool = False  # at most one waits: a newer request replaces it
     turn: int = 0  # of requests that wait, those of lower turns are served first

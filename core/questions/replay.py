@@ -21,6 +21,7 @@ from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
+from llm_lite.core.questions.encoded_text import EncodedText
 
 F32 = NDArray[np.float32]
 PART = 32  # tokens that run at once: few, as a message waits for them, and enough for products
@@ -28,6 +29,16 @@ PART = 32  # tokens that run at once: few, as a message waits for them, and enou
 
 class Inspected(Protocol):
     """The part of `Replay` that an encoder's text has, too."""
+
+    @property
+    def encoded(self) -> EncodedText | None:
+        """Return the text that an encoder has read: this, or the source of an encoder-decoder."""
+        ...
+
+    @property
+    def decodes(self) -> bool:
+        """Return whether it is a `Replay`: tokens that a decoder has read."""
+        ...
 
     @property
     def is_shared(self) -> bool:
@@ -46,6 +57,10 @@ class Inspected(Protocol):
 
     def check(self) -> None:
         """Raise RequestError once the tokens are others than at the beginning."""
+        ...
+
+    def checked(self, values: Values, what: str) -> Values:
+        """Return the values. NotFiniteError that names the model where one is NaN or infinite."""
         ...
 
     def attended(self, layers: Collection[int], rows: range | None = None) -> AttendedSequence:
@@ -141,8 +156,4 @@ class Replay(Inspected, Protocol):
         """Call `run` with the step over tokens start..end-1, which goes on from `state`, under
         these gains or those in force; return the state that it leaves. RequestError once the tokens
         are others."""
-        ...
-
-    def checked(self, values: Values, what: str) -> Values:
-        """Return the values. NotFiniteError that names the model where one is NaN or infinite."""
         ...

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.finite import Values
 from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import loader
@@ -15,8 +16,10 @@ from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import AttentionPart, FollowToken, ReadAttentionRows, TokenTrace
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
+from llm_lite.core.questions.encoded_text import EncodedText
 from llm_lite.core.questions.question import Question
 from llm_lite.core.questions.session_replay import SessionReplay
+from llm_lite.core.questions.sites import Site, all_sites
 from llm_lite.core.questions.tracing import traced
 
 # By part, what reads attention rows: a rollout is kept from one question to the next.
@@ -32,6 +35,8 @@ class RunnerReplay(SessionReplay):
             runner.session, runner.attention, runner.weights, partial(text_of, tokenizer)
         )
         self._runner, self._readers = runner, {} if readers is None else readers
+        if runner.source_encoder is not None:
+            self.encoded = EncodedText(runner.source_encoder, runner.session.files)
 
     def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
         return _reader(self._readers, request.part, self._runner.attention_of(request.part))
@@ -44,24 +49,28 @@ class EncoderReplay:
     """The text that an encoder has read, `Inspected`; `source` has its queries and keys."""
 
     is_shared = False
+    decodes = False
 
     def __init__(
         self,
+        encoded: EncodedText,
         source: AttentionSource,
         trace: Callable[[FollowToken], TokenTrace],
         readers: Readers | None = None,
     ) -> None:
+        self.encoded, self.length = encoded, encoded.length
         self._source, self._readers = source, {} if readers is None else readers
         self.trace = trace
-        self.length, self._epoch = source.length, source.epoch
 
     @property
     def layers(self) -> tuple[AttentionLayer, ...]:
         return self._source.layers
 
     def check(self) -> None:
-        if self._source.epoch != self._epoch:
-            raise RequestError("another text was encoded meanwhile: ask again")
+        self.encoded.check()
+
+    def checked(self, values: Values, what: str) -> Values:
+        return self.encoded.checked(values, what)
 
     def attended(self, layers: Collection[int], rows: range | None = None) -> AttentionSource:
         self.check()
@@ -69,6 +78,15 @@ class EncoderReplay:
 
     def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
         return _reader(self._readers, request.part, self._source)
+
+
+def sites_of_runner(runner: AnyRunner) -> tuple[Site, ...]:
+    """Return the sites of a loaded model."""
+    plan = runner.executor.program.plans[0]
+    if not isinstance(runner, Runner):
+        return all_sites(None, plan)
+    source = runner.source_encoder
+    return all_sites(plan, None if source is None else source.executor.program.plans[0])
 
 
 def replay_of(
@@ -80,7 +98,8 @@ def replay_of(
         return RunnerReplay(runner, readers)
     if not question.of_encoders:
         raise RequestError(loader.encoder_refusal(runner.model_file))
-    return EncoderReplay(runner.attention, partial(traced, runner), readers)
+    encoded = EncodedText(runner.session, runner.session.files)
+    return EncoderReplay(encoded, runner.attention, partial(traced, runner), readers)
 
 
 def _reader(readers: Readers, part: AttentionPart, source: AttentionSource) -> AttentionRowsReader:

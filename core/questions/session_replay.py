@@ -24,6 +24,7 @@ from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
+from llm_lite.core.questions.encoded_text import EncodedText
 
 F32 = NDArray[np.float32]
 
@@ -34,6 +35,8 @@ class SessionReplay:
 
     no_rows = "no queries are kept of what is in the cache"
     is_shared = False
+    encoded: EncodedText | None = None
+    decodes = True
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from llm_lite.core.plan.plan import Tensor
 from llm_lite.core.plan.step import NO_STATE, PAGE, Segment, Step, pages_for
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
+from llm_lite.core.questions.encoded_text import EncodedText
 from llm_lite.core.serving import inspect
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.inspect import NO_QUERIES, CachedResponse, ResponseRows
@@ -36,6 +37,8 @@ class ResponseReplay:
 
     no_rows = NO_QUERIES
     is_shared = True
+    encoded: EncodedText | None = None
+    decodes = True
     version = epoch = 0  # its tokens never change, and what they were computed with
 
     def __init__(self, batch: Batch, held: CachedResponse) -> None:

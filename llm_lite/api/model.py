@@ -76,9 +76,9 @@ from llm_lite.core.questions.activations import ActivationsRead, ReadActivations
 from llm_lite.core.questions.attention_reader import check_rollout
 from llm_lite.core.questions.lens import layer_logits
 from llm_lite.core.questions.question import answer_of
-from llm_lite.core.questions.runner_replay import RunnerReplay
+from llm_lite.core.questions.runner_replay import RunnerReplay, sites_of_runner
 from llm_lite.core.questions.scores import ReadScores, ScoresRead
-from llm_lite.core.questions.sites import Site, sites_of
+from llm_lite.core.questions.sites import Site
 from llm_lite.core.questions.table import BY_REQUEST, named
 from llm_lite.core.records import replace
 from llm_lite.core.text.chat_template import check_read
@@ -362,7 +362,7 @@ class Model(ClosedByWith):
     def sites(self) -> tuple[Site, ...]:
         """Return the places of the model that can be read, in the order in which it computes: each
         with its name, its columns and what TransformerLens and Hugging Face call it."""
-        return sites_of(self._loaded.executor.program.plans[0])
+        return sites_of_runner(self._loaded)
 
     def activations(
         self, text: Text, sites: str | Sequence[str], first: int = 0, last: int | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn, get_args
+from functools import partial
+from typing import Any, NoReturn, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -18,9 +19,13 @@ from llm_lite.core.generation import translation
 from llm_lite.core.inspect.attention import AttentionSource, head_maps
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import AttentionPart, Measure
-from llm_lite.core.questions.question import Question
-from llm_lite.core.questions.runner_replay import EncoderReplay
+from llm_lite.core.messages import AttentionPart, Measure, StepRequest
+from llm_lite.core.questions import wire
+from llm_lite.core.questions.activations import ActivationsRead, ReadActivations
+from llm_lite.core.questions.encoded_text import EncodedText
+from llm_lite.core.questions.question import Question, answer_of
+from llm_lite.core.questions.runner_replay import EncoderReplay, replay_of
+from llm_lite.core.questions.table import BY_REQUEST, named
 
 _NOT_CONTINUED = "the model turns a source into a target and continues no text: use `translate`"
 
@@ -39,13 +44,15 @@ class Translation(Struct, frozen=True):
 
 
 class _Sources:
-    """Reads sources, as a session reads prompts."""
+    """Reads sources, as a session reads prompts, and then what is begun of their targets."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+    def __init__(self, runner: Runner, begun: Sequence[int] | None = None) -> None:
+        self._runner, self._begun = runner, begun
 
     def prefill(self, prompt: Sequence[int], /) -> None:
         self._runner.read_source(prompt)
+        if self._begun is not None:
+            translator_of(self._runner).read_target(self._begun)
 
 
 class Translator(ModelWithoutAnswers):
@@ -126,6 +133,30 @@ class Translator(ModelWithoutAnswers):
             found.append(maps)
         return np.stack(found)
 
+    def ask(self, text: Text, question: str, *, target: Text = (), **parameters: Any) -> Any:
+        """Return the answer to a question about a source, as `Model.ask`, and about its target:
+        the start token and the tokens that are given."""
+        found = named(question)
+        request = wire.request_of(found, parameters)
+        return found.present(self._asked(self._source_ids(text), request, target))
+
+    def activations(
+        self,
+        text: Text,
+        sites: str | Sequence[str],
+        first: int = 0,
+        last: int | None = None,
+        *,
+        target: Text = (),
+    ) -> dict[str, NDArray[np.float32]]:
+        """Return what sites make, as `Model.activations`: those of the encoder of the tokens of a
+        source, those of the decoder of a target, its start token and the tokens that are given.
+        `first` and `last` are positions in either."""
+        names = (sites,) if isinstance(sites, str) else tuple(sites)
+        request = ReadActivations(names, first, last)
+        found: ActivationsRead = self._asked(self._source_ids(text), request, target)
+        return dict(found.values)
+
     def embed(self, texts: str | Sequence[str]) -> NoReturn:
         self._refuse()
 
@@ -133,9 +164,6 @@ class Translator(ModelWithoutAnswers):
         self._refuse()
 
     def experts(self, text: Text) -> NoReturn:
-        self._refuse()
-
-    def sites(self) -> NoReturn:
         self._refuse()
 
     def trace(
@@ -146,17 +174,27 @@ class Translator(ModelWithoutAnswers):
     def statistics(self, text: Text, what: Measure) -> NoReturn:
         self._refuse()
 
+    def _asked(self, ids: Sequence[int], request: StepRequest, target: Text) -> Any:
+        question = BY_REQUEST[type(request)]
+        if not question.of_pairs:
+            return self._ask(ids, request)
+        with self._using():
+            _Sources(self._runner, self._target_ids(target)).prefill(ids)
+            return answer_of(question.run(request, replay_of(question, self._runner)))
+
     @contextmanager
     def _attending(self, ids: Sequence[int], *, queries: bool = True) -> Iterator[Reading]:
         """Yield the attention of the encoder, and what reads a source."""
-        source = self._runner.attention_of("encoder")
+        source, encoder = self._runner.attention_of("encoder"), self._runner.source_encoder
         if source.note:
             raise RequestError(source.note)
+        assert encoder is not None, "an encoder-decoder has an encoder"
+        text = partial(EncodedText, encoder, self._runner.session.files)
 
         def replay(question: Question) -> EncoderReplay:
             if not question.of_encoders:
                 self._refuse()
-            return EncoderReplay(source, lambda _: self._refuse())
+            return EncoderReplay(text(), source, lambda _: self._refuse())
 
         yield Reading(source, _Sources(self._runner), replay)
 

@@ -18,6 +18,7 @@ from llm_lite.core.formats.huggingface_config import CheckpointConfig
 from llm_lite.core.models.description import rope, sentence_files
 from llm_lite.core.models.description.decoder import EMBEDDING, HEAD
 from llm_lite.core.models.description.experts import joined_experts
+from llm_lite.core.models.description.modules import Own, module_names, of_decoder
 from llm_lite.core.models.description.pooling import DENSE_TENSORS
 from llm_lite.core.models.description.rows import (
     CheckpointFields,
@@ -49,6 +50,7 @@ from llm_lite.core.models.model import BuildOptions, Model, Slice
 from llm_lite.core.plain_text import quote
 from llm_lite.core.plan.attention_layers import DRAFT
 from llm_lite.core.plan.builder import Bucket, WeightSpec
+from llm_lite.core.plan.module_names import ModuleNames
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.quant.modes import MADE
 from llm_lite.core.quant.tensor import TensorData
@@ -107,7 +109,10 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     and what they would mean. draft_slice: the smaller model that was trained among the weights, of
     the fields (MatFormer). on_disk: weights whose single rows are read on disk. of_config: tensors
     of GGUF that are fields in a config.json; of_fields: those that no file has. copies: ends of
-    names of tensors that are the embedding again, beside the head.
+    names of tensors that are the embedding again, beside the head. module: what a module is called
+    in transformers, with a head and without, of its name in `tensors`; modules: those whose names
+    do not follow from the rows of tensors, and the labels of ops that make their outputs, the first
+    that there is: with `{i}`, behind "layers.{i}."; (): no op does.
     """
 
     title: str
@@ -138,6 +143,8 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     derived: Callable[[Any, Tensors], list[TensorData]] | None = None
     of_config: Callable[[CheckpointConfig, Known], list[TensorData]] = rope.checkpoint_factors
     of_fields: Callable[[Any], list[TensorData]] = rope.made_tensors
+    module: Callable[[str], tuple[str, ...]] = of_decoder
+    modules: Own | Callable[[Weights], Own] = field(default_factory=dict)
 
     def read(self, metadata: Metadata, weights: Weights, path: Path) -> Model:
         """Read a model's definition: fields, and every tensor's name and shape. FileError,
@@ -147,8 +154,10 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
         if self.encoder_graph is not None:
             decoding = config.decoding
             plan = partial(self.encoder_graph, config, weights)
-            encoder = Model(config.encoder_shape, plan, bidirectional=True)
+            names = self._names(config, weights, "encoder")
+            encoder = Model(config.encoder_shape, plan, bidirectional=True, names=names)
         plan = partial(self.graph, config, weights)
+        names = self._names(config, weights, "" if encoder is None else "decoder")
         if self._is_pooled and config.embeds:
             self._check_embeds(config, path)
             return Model(
@@ -158,6 +167,7 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
                 bidirectional=True,
                 embedding=config.embedding,
                 has_head=False,
+                names=names,
             )
         return Model(
             config.shape,
@@ -167,7 +177,13 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
             decoding=decoding,
             embedding=config.embedding if self._is_pooled and config.poolings else None,
             draft_slice=self.draft_slice(config),
+            names=names,
         )
+
+    def _names(self, config: Any, weights: Weights, stack: str = "") -> ModuleNames:
+        modules = self.modules(weights) if callable(self.modules) else self.modules
+        own = {"lm_head": ("logits",), **modules}
+        return module_names(self.tensors, self.fused, config, self.module, own, stack)
 
     def _check_embeds(self, config: Any, path: Path) -> None:
         """Raise UnsupportedError for vectors of texts that the model would not make."""

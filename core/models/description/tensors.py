@@ -114,7 +114,7 @@ def shape_of(row: NameRow, config: Any, index: int = 0) -> tuple[int, ...]:
 def shapes_of(rows: Sequence[NameRow], config: Any, present: Callable[[str], bool]) -> Shapes:
     """Return the shapes of all tensors of a model; optional ones only if they are present."""
     shapes = []
-    for row, index in _in_order(rows, config):
+    for row, index in in_order(rows, config):
         name = row.gguf.replace("{i}", str(index))
         optional = row.optional(config, index) if callable(row.optional) else row.optional
         if not optional or present(name):
@@ -122,8 +122,9 @@ def shapes_of(rows: Sequence[NameRow], config: Any, present: Callable[[str], boo
     return shapes
 
 
-def _in_order(rows: Sequence[NameRow], config: Any) -> Iterator[tuple[NameRow, int]]:
-    """Yield the rows of the whole model, then those of each layer."""
+def in_order(rows: Sequence[NameRow], config: Any) -> Iterator[tuple[NameRow, int]]:
+    """Yield each row with the number that its `{i}` counts: the rows of the whole model, then those
+    of each layer."""
     for row in rows:
         if row.count != "layers":
             yield from ((row, i) for i in range(getattr(config, row.count) if row.count else 1))

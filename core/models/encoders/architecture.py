@@ -63,6 +63,7 @@ class EncoderArchitecture(Architecture, frozen=True, kw_only=True):
             bidirectional=True,
             embedding=config.embedding,
             has_head=config.has_head,
+            names=self._names(config, weights),
         )
 
     def translate(self, config: CheckpointConfig, tensors: Tensors) -> Translated:
@@ -164,6 +165,16 @@ ENCODER_TENSORS: tuple[NameRow, ...] = (
     *_both("ffn_down", "output.dense", "width", "feed_forward"),
     *_both("layer_output_norm", "output.LayerNorm", "width"),
 )
+_ACTIVATED = tuple(f"feed_forward.{one}" for one in ("gelu", "gelu_new", "relu", "silu"))
+# Modules of a layer, and before them, that hold others.
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "embeddings": ("embedding.norm",),
+    "encoder.layer.{i}.attention.self": ("attention.heads",),
+    "encoder.layer.{i}.attention.output": ("attention.norm",),
+    "encoder.layer.{i}.attention": ("attention.norm",),
+    "encoder.layer.{i}.intermediate": _ACTIVATED,
+    "encoder.layer.{i}.output": ("feed_forward.norm",),
+}
 MUST_BE = (
     ("position_embedding_type", "absolute", "relative positions are"),
     ("is_decoder", False, "such a decoder is"),

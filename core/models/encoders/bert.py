@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from llm_lite.core.models.encoders.architecture import (
     ENCODER_TENSORS,
+    MODULES,
     MUST_BE,
     EncoderArchitecture,
     dense_tensors,
@@ -40,4 +41,13 @@ BERT = EncoderArchitecture(
     },
     decoder="cls.predictions.decoder",
     bias="cls.predictions.bias",
+    module=lambda name: (name, f"bert.{name}"),
+    modules={
+        **MODULES,
+        "lm_head": (),
+        "cls.predictions.decoder": ("logits",),
+        "cls.predictions.transform": ("head.norm",),
+        "cls.predictions": ("logits",),
+        "cls": ("logits",),
+    },
 )

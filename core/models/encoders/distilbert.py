@@ -10,6 +10,7 @@ from llm_lite.core.models.description.rows import FieldRow, number, row
 from llm_lite.core.models.description.tensors import NameRow
 from llm_lite.core.models.encoders.architecture import (
     ENCODER_TENSORS,
+    MODULES,
     EncoderArchitecture,
     dense_tensors,
     encoder_plan,
@@ -37,6 +38,11 @@ class DistilBertConfig(EncoderConfig, frozen=True, kw_only=True):
     heads: int = row(replace(shared.HEADS, checkpoint="n_heads"))
     eps: float = row(FieldRow("attention.layer_norm_epsilon", None, number(EPSILON), 1e-12, 1e-12))
     activation: str = row(replace(ACTIVATION, checkpoint="activation"))
+
+
+def _full(name: str) -> tuple[str, ...]:
+    own = f"transformer.{name}" if name.startswith("layer.") else name
+    return own, f"distilbert.{own}"
 
 
 def _named(one: NameRow) -> NameRow:
@@ -70,4 +76,10 @@ DISTILBERT = EncoderArchitecture(
     },
     decoder="vocab_projector",
     bias="vocab_projector.bias",
+    module=_full,
+    modules={
+        "embeddings": MODULES["embeddings"],
+        "lm_head": (),
+        "vocab_projector": ("logits",),
+    },
 )

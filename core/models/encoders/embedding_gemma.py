@@ -104,7 +104,14 @@ class _EmbeddingArchitecture(Architecture, frozen=True, kw_only=True):
         config = self.config_of(metadata, weights, path)
         plan = partial(self.graph, config, weights)
         embedding = config.embedding
-        return Model(config.shape, plan, bidirectional=True, embedding=embedding, has_head=False)
+        return Model(
+            config.shape,
+            plan,
+            bidirectional=True,
+            embedding=embedding,
+            has_head=False,
+            names=self._names(config, weights),
+        )
 
     def complete(self, metadata: Metadata, tensors: Tensors, path: Path) -> Tensors:
         named = {f"{old}.weight": f"dense.{i}.weight" for i, old in enumerate(_DENSE)}
@@ -140,4 +147,6 @@ EMBEDDING_GEMMA = _EmbeddingArchitecture(
     defaults=GEMMA_3.defaults,
     derived=_window,
     tied=True,
+    module=lambda name: (name,),
+    modules=GEMMA_3.modules,
 )

@@ -11,6 +11,7 @@ from llm_lite.core.models.description import decoder as shared
 from llm_lite.core.models.description.rows import FieldRow, Known, integer, row
 from llm_lite.core.models.encoders.architecture import (
     ENCODER_TENSORS,
+    MODULES,
     MUST_BE,
     EncoderArchitecture,
     dense_tensors,
@@ -54,4 +55,6 @@ ROBERTA = EncoderArchitecture(
     other_tasks={"pooler.": "the pooler"},
     decoder="lm_head.decoder",
     bias="lm_head.bias",
+    module=lambda name: (name, f"roberta.{name}"),
+    modules={**MODULES, "lm_head.decoder": ("logits",)},
 )

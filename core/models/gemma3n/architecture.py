@@ -87,4 +87,10 @@ GEMMA_3N = Architecture(
     draft_slice=draft_slice,
     of_config=lambda config, known: [],
     of_fields=lambda config: [],
+    modules={
+        "embed_tokens": ("embedding.scaled",),
+        "layers.{i}": (),  # whose streams lie behind each other
+        "layers.{i}.altup.router_norm": (),  # which run twice
+        "layers.{i}.altup.modality_router": (),
+    },
 )

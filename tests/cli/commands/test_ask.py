@@ -52,7 +52,7 @@ def test_sites_are_listed(tiny_llama, capsys):
     assert code == 0
     assert "layers.0.attention.heads" in out and "blocks.0.attn.hook_z" in out
     _, out, _ = run(capsys, "sites", tiny_llama, "--json")
-    assert {"name", "index", "columns", "aliases"} == set(json.loads(out)[0])
+    assert {"name", "index", "columns", "aliases", "of_source"} == set(json.loads(out)[0])
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_sites_of_other_families_make_something_of_each_token(tmp_path, family):
                 "blocks.1.hook_attn_out": "layers.1.attention.post_norm",
                 "model.layers.1.self_attn": "layers.1.attention.output",
                 "blocks.1.hook_mlp_out": "layers.1.feed_forward.post_norm",
-                "model.layers.1.post_attention_layernorm": None,
+                "model.layers.1.post_attention_layernorm": "layers.1.attention.post_norm",
             },
         ),
         (
