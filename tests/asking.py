@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from llm_lite.core.inspect.attention import AttentionSource
+from llm_lite.core.inspect.text_maps import LayerScores
 from llm_lite.core.messages import CompareGains, StepRequest
 from llm_lite.core.questions.effect import logits_after
 from llm_lite.core.questions.lens import layer_logits
@@ -29,6 +30,14 @@ def asked(request: StepRequest, runner: Any) -> Any:
 def replay(session: Any) -> SessionReplay:
     source = AttentionSource(session.executor, session)
     return SessionReplay(session, source, MappingProxyType({}))
+
+
+def layer_scores(source: Any, layer: int) -> Any:
+    """By name the scores of a layer's heads, [heads]."""
+    scores = LayerScores(source, layer)
+    for part in scores.parts:
+        scores.add(part)
+    return scores.means()
 
 
 def lens(session: Any, position: int) -> list[tuple[int, Any]]:

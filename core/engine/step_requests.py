@@ -68,7 +68,7 @@ class StepRequestServer:
         self._gains: Gains | None = None  # None: all 1
         self._own_gains = False  # the cache belongs to an answer with gains of its own
         self._answering_with_own = False
-        self._readers: Readers = {}
+        self._readers = Readers()
         self._unfinished: dict[Handle, _Unfinished] = {}  # of questions that are answered in part
         self._counter = TokenCounter()
 

@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.attention import AttendedSequence, AttentionSource, head_maps
+from llm_lite.core.inspect.attention import (
+    AttendedSequence,
+    AttentionSource,
+    head_maps,
+    layer_probabilities,
+)
 from llm_lite.core.inspect.attention_scores import ROWS, SCORES, means, sums_of
 from llm_lite.core.memory import available_bytes
 
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
 F32 = NDArray[np.float32]
 EVERY_QUERY = 1 << 62  # bytes: a budget for queries without an end
 BLOCK = 64  # rows of maps that are scored together
+PART_WEIGHTS = 1 << 20  # of maps, between which messages are served: some 10 ms
 _WORKING_MAPS = 4  # of one head, while it is computed
 
 
@@ -74,17 +80,43 @@ def text_maps(
     return maps
 
 
-def layer_scores(source: AttendedSequence, layer: int) -> dict[str, F32]:
-    """Return by name the scores float32 [heads] of a layer's heads over the rows of their maps that
-    are there. NotFiniteError; not while a step runs."""
-    shape, rows, tokens = source.layers[layer], source.rows_of(layer), source.tokens()
-    total = np.zeros((shape.heads, len(SCORES) + len(ROWS)), np.float32)
-    for first in range(rows.start, rows.stop, BLOCK):
-        block = range(first, min(first + BLOCK, rows.stop))
-        maps = np.empty((shape.heads, len(block), source.columns(layer)), np.float32)
-        head_maps(source, layer, range(shape.heads), maps, block)
-        total += sums_of(maps, block, tokens)
-    return means(total)
+class LayerScores:
+    """The scores of a layer's heads over the rows of their maps that are there now, a part at a
+    time: `add` each of `parts`, not while a step runs. Rows that are gone by then are left out."""
+
+    def __init__(self, source: AttendedSequence, layer: int) -> None:
+        self._source, self._layer, self._shape = source, layer, source.layers[layer]
+        self._tokens = source.tokens()
+        heads, rows = self._shape.heads, source.rows_of(layer)
+        if not self._shape.attends:
+            rows = range(0)
+        self._keys = source.keys(layer) if rows else np.zeros((0, 1, 1), np.float32)
+        self._total = np.zeros((heads, len(SCORES) + len(ROWS)), np.float32)
+        together = max(1, PART_WEIGHTS // (BLOCK * max(1, len(self._keys))))
+        self.parts = [
+            (range(first, min(first + BLOCK, rows.stop)), range(head, min(head + together, heads)))
+            for first in range(rows.start, rows.stop, BLOCK)
+            for head in range(0, heads, together)
+        ]
+
+    def add(self, part: tuple[range, range]) -> None:
+        """Add some heads' rows. NotFiniteError where weights are no numbers."""
+        rows, heads = part
+        rows = range(max(rows.start, self._source.rows_of(self._layer).start), rows.stop)
+        if not rows:
+            return
+        queries, bias = self._source.queries(self._layer, rows), self._source.bias(self._layer)
+        maps = np.empty((len(heads), len(rows), len(self._keys)), np.float32)
+        for index, head in enumerate(heads):
+            q, k = queries[:, head], self._keys[:, head * self._shape.kv_heads // self._shape.heads]
+            maps[index] = layer_probabilities(self._shape, head, q, k, np.asarray(rows), bias)
+            what = f"the attention weights of layer {self._layer}, head {head}"
+            self._source.checked(maps[index], what)
+        self._total[heads.start : heads.stop] += sums_of(maps, rows, self._tokens)
+
+    def means(self) -> dict[str, F32]:
+        """Return by name the scores float32 [heads]."""
+        return means(self._total)
 
 
 def by_layer(layers: Sequence[Mapping[str, F32]]) -> dict[str, F32]:

@@ -38,6 +38,14 @@ class AttentionRowsReader:
         self.source = source
         self._rollout: Rollout | None = None
 
+    @property
+    def holds_rollout(self) -> bool:
+        return self._rollout is not None
+
+    def forget_rollout(self) -> None:
+        """Free what a rollout needs; the next one computes it again."""
+        self._rollout = None
+
     def read(self, request: ReadAttentionRows, seconds: float = math.inf) -> AttentionRows | None:
         """Return the requested rows; None when the time was up: call again, and it continues.
 

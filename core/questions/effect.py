@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 
 import numpy as np
@@ -11,7 +12,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import CompareGains, Gains, GainsEffect
 from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.step import Step
-from llm_lite.core.questions.question import Parts, Question, Where
+from llm_lite.core.questions.question import Parts, Question, Told, Where
 from llm_lite.core.questions.replay import Replay
 from llm_lite.core.questions.running import token_again
 
@@ -56,6 +57,12 @@ def _log_softmax(logits: F32) -> NDArray[np.float64]:
     return result
 
 
+def check_answer(request: CompareGains, answer: GainsEffect, told: Told) -> None:
+    """Raise ValueError unless it is a divergence."""
+    if not 0 <= answer.kl < math.inf:
+        raise ValueError(f"kl: expected a number from 0 on, found {answer.kl}")
+
+
 EFFECT = Question(
     "effect",
     CompareGains,
@@ -63,4 +70,5 @@ EFFECT = Question(
     run,
     "what the gains of heads change",
     CompareGains(),
+    check=check_answer,
 )

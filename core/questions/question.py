@@ -18,6 +18,15 @@ Where = Literal["executor", "anywhere"]
 Parts = Generator[Where, None, Answered]
 
 
+class Told(Struct, frozen=True):
+    """What another program has told of a text: how many tokens it has, and its source if there is
+    one; and the layers and heads of the model."""
+
+    lengths: tuple[int, ...]
+    layers: int
+    heads: int
+
+
 class Question(Struct, frozen=True):
     """A kind of question about a sequence.
 
@@ -33,6 +42,11 @@ class Question(Struct, frozen=True):
     subject: str  # in sentences: "the server does not tell SUBJECT"
     example: StepRequest  # about any text of a model that can answer
     present: Callable[[Any], Any] = lambda answer: answer  # the answer as Python returns it
+    # How many numbers the answer has, before it is computed, of a request and a `Replay`; 0: few.
+    # Raises as `run` does.
+    size: Callable[[Any, Any], int] = lambda request, replay: 0
+    # Raises ValueError where an answer of another program is not one to a request about a text.
+    check: Callable[[Any, Any, Told], None] = lambda request, answer, told: None
     of_encoders: bool = False  # an encoder's text can be asked, too
     of_pairs: bool = False  # of an encoder-decoder, the source and the target are asked together
     reads_rows: bool = False  # the queries, or the choices of experts, of every token

@@ -22,8 +22,27 @@ from llm_lite.core.questions.session_replay import SessionReplay
 from llm_lite.core.questions.sites import Site, all_sites
 from llm_lite.core.questions.tracing import traced
 
-# By part, what reads attention rows: a rollout is kept from one question to the next.
-Readers = dict[AttentionPart, AttentionRowsReader]
+
+class Readers:
+    """By part of a model, what reads attention rows; a rollout is kept from one question to the
+    next, of the part that was asked about last: each may take ROLLOUT_BYTES."""
+
+    def __init__(self) -> None:
+        self._kept: dict[AttentionPart, AttentionRowsReader] = {}
+
+    def reader(self, request: ReadAttentionRows, source: AttentionSource) -> AttentionRowsReader:
+        """Return the reader of the requested part, whose queries and keys `source` has now."""
+        found = self._kept.get(request.part)
+        if found is None or found.source is not source:
+            found = self._kept[request.part] = AttentionRowsReader(source)
+        if request.mode == "rollout":
+            for other in self._kept.values():
+                if other is not found:
+                    other.forget_rollout()
+        return found
+
+    def clear(self) -> None:
+        self._kept.clear()
 
 
 class RunnerReplay(SessionReplay):
@@ -34,12 +53,12 @@ class RunnerReplay(SessionReplay):
         super().__init__(
             runner.session, runner.attention, runner.weights, partial(text_of, tokenizer)
         )
-        self._runner, self._readers = runner, {} if readers is None else readers
+        self._runner, self._readers = runner, readers or Readers()
         if runner.source_encoder is not None:
             self.encoded = EncodedText(runner.source_encoder, runner.session.files)
 
     def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
-        return _reader(self._readers, request.part, self._runner.attention_of(request.part))
+        return self._readers.reader(request, self._runner.attention_of(request.part))
 
     def trace(self, request: FollowToken) -> TokenTrace:
         return traced(self._runner, request)
@@ -59,7 +78,7 @@ class EncoderReplay:
         readers: Readers | None = None,
     ) -> None:
         self.encoded, self.length = encoded, encoded.length
-        self._source, self._readers = source, {} if readers is None else readers
+        self._source, self._readers = source, readers or Readers()
         self.trace = trace
 
     @property
@@ -77,7 +96,7 @@ class EncoderReplay:
         return self._source
 
     def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
-        return _reader(self._readers, request.part, self._source)
+        return self._readers.reader(request, self._source)
 
 
 def sites_of_runner(runner: AnyRunner) -> tuple[Site, ...]:
@@ -90,20 +109,25 @@ def sites_of_runner(runner: AnyRunner) -> tuple[Site, ...]:
 
 
 def replay_of(
-    question: Question, runner: AnyRunner, readers: Readers | None = None
+    question: Question,
+    runner: AnyRunner,
+    readers: Readers | None = None,
+    *,
+    is_shared: bool = False,
 ) -> RunnerReplay | EncoderReplay:
     """Return the sequence of a loaded model for this question. RequestError where it is not for an
     encoder."""
+    replay = _replay_of(question, runner, readers)
+    replay.is_shared = is_shared
+    return replay
+
+
+def _replay_of(
+    question: Question, runner: AnyRunner, readers: Readers | None
+) -> RunnerReplay | EncoderReplay:
     if isinstance(runner, Runner):
         return RunnerReplay(runner, readers)
     if not question.of_encoders:
         raise RequestError(loader.encoder_refusal(runner.model_file))
     encoded = EncodedText(runner.session, runner.session.files)
     return EncoderReplay(encoded, runner.attention, partial(traced, runner), readers)
-
-
-def _reader(readers: Readers, part: AttentionPart, source: AttentionSource) -> AttentionRowsReader:
-    reader = readers.get(part)
-    if reader is None or reader.source is not source:
-        reader = readers[part] = AttentionRowsReader(source)
-    return reader

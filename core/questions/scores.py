@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.inspect.text_maps import by_layer, layer_scores
+from llm_lite.core.inspect.attention_scores import SCORES as NAMES
+from llm_lite.core.inspect.text_maps import LayerScores, by_layer
 from llm_lite.core.messages import Event, StepRequest
-from llm_lite.core.questions.question import Parts, Question
+from llm_lite.core.questions.question import Parts, Question, Told
 from llm_lite.core.questions.replay import Inspected
 
 MOST_WEIGHTS = 1 << 32  # of maps that a client has scored at once: half a minute of one core
@@ -37,17 +38,38 @@ def run(request: ReadScores, replay: Inspected) -> Parts[ScoresRead]:
             f"the maps of {replay.length} tokens have {weights:,} weights, at most "
             f"{MOST_WEIGHTS:,} are scored at once: ask for the maps of single layers"
         )
-    found = []
+    found: list[dict[str, NDArray[np.float32]]] = []
     for number, layer in enumerate(replay.layers):
         if number:
             yield "executor"
         source = replay.attended((number,) if layer.attends else ())
         if source.note and not source.rows:
             raise RequestError(source.note)
-        yield "anywhere"
-        replay.check()
-        found.append({} if layer.cross else layer_scores(source, number))
+        if layer.cross:
+            found.append({})
+            continue
+        scores = LayerScores(source, number)
+        for part in scores.parts:
+            yield "anywhere"
+            replay.check()
+            scores.add(part)
+        found.append(scores.means())
     return ScoresRead(by_layer(found))
+
+
+def check_answer(request: ReadScores, answer: ScoresRead, told: Told) -> None:
+    """Raise ValueError unless there are all scores of all heads: of an encoder-decoder also of
+    those that attend to its source."""
+    if answer.scores.keys() != NAMES.keys():
+        found = ", ".join(sorted(answer.scores)) or "none"
+        raise ValueError(f"scores: expected {', '.join(NAMES)}, found {found}")
+    layers = len(told.lengths) * told.layers
+    for name, values in answer.scores.items():
+        if values.shape != (layers, told.heads):
+            expected = f"{layers} layers of {told.heads} heads"
+            raise ValueError(f"{name}: expected {expected}, found {values.shape}")
+        if np.isinf(values).any():
+            raise ValueError(f"{name}: expected finite numbers")
 
 
 SCORES = Question(
@@ -57,6 +79,7 @@ SCORES = Question(
     run,
     "what characterises its heads",
     ReadScores(),
+    check=check_answer,
     of_encoders=True,
     turn=1,
     reads_rows=True,

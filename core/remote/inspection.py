@@ -36,6 +36,7 @@ from llm_lite.core.messages.inspecting import lesson
 from llm_lite.core.messages.remote import HeldCache
 from llm_lite.core.plain_text import shortened
 from llm_lite.core.questions import wire
+from llm_lite.core.questions.question import Told
 from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.remote.arrays import npz_arrays
 from llm_lite.core.remote.client import Client, Exchange
@@ -65,6 +66,13 @@ class RemoteResponse(Struct, frozen=True):
     layers: int
     heads: int
     cache: HeldCache
+    source: int = 0  # of an encoder-decoder, how many tokens its source has
+
+    @property
+    def told(self) -> Told:
+        """Return what answers about it are held to."""
+        lengths = (len(self.tokens), self.source) if self.source else (len(self.tokens),)
+        return Told(lengths, self.layers, self.heads)
 
     def as_prompt(self, messages: tuple[ChatMessage, ...], answer: int) -> tuple[PromptToken, ...]:
         """Return its tokens with the messages that contain them; `answer` is the answer's index."""
@@ -104,7 +112,15 @@ class RemoteInspection:
             whole(reply.get("pages_kept")),
         )
         return RemoteResponse(
-            response, tuple(tokens), tuple(texts), prompt, first, layers, heads, cache
+            response,
+            tuple(tokens),
+            tuple(texts),
+            prompt,
+            first,
+            layers,
+            heads,
+            cache,
+            len(a_list(reply.get("source"))[:MOST_TOKENS]),
         )
 
     def attention(
@@ -246,7 +262,9 @@ class RemoteInspection:
         try:
             arrays = npz_arrays(raw)
             arrays.pop("response", None)
-            return wire.answer_of_arrays(question, arrays)
+            answer = wire.answer_of_arrays(question, arrays)
+            question.check(request, answer, held.told)
+            return answer
         except (ValueError, TypeError) as error:
             raise RemoteError(
                 f"{self._host} tells nothing usable of {question.subject}: "

@@ -197,12 +197,14 @@ class AnswerService:
         response: str,
         request: StepRequest,
         is_unwanted: Callable[[], bool] = lambda: False,
+        check: Callable[[int], None] = lambda size: None,
     ) -> Any:
         question = BY_REQUEST[type(request)]
         finished: list[Event] = []
 
         def begun(batch: Batch) -> tuple[ResponseReplay, Parts[Event]]:
             replay = ResponseReplay(batch, self._held(response, batch))
+            check(question.size(request, replay))
             return replay, question.run(request, replay)
 
         replay, parts = self._queue.call(begun)

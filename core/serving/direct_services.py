@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
@@ -26,7 +28,7 @@ from llm_lite.core.errors import (
 from llm_lite.core.generation.endings import Endings
 from llm_lite.core.generation.prompt import Encoded
 from llm_lite.core.generation.sampling import TokenChoice
-from llm_lite.core.generation.token_texts import TokenEmitter, text_of
+from llm_lite.core.generation.token_texts import TokenEmitter, completed_texts, text_of
 from llm_lite.core.generation.translation import (
     TargetWriter,
     Translator,
@@ -35,6 +37,7 @@ from llm_lite.core.generation.translation import (
     longest_target,
 )
 from llm_lite.core.handles import Handle
+from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.encoder_runner import EncoderRunner
@@ -59,7 +62,11 @@ from llm_lite.core.messages import (
     TokenDecoded,
     ToolSpec,
 )
+from llm_lite.core.questions.question import advance
+from llm_lite.core.questions.runner_replay import replay_of
+from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.records import replace
+from llm_lite.core.serving.kept_texts import KeptText, KeptTexts
 from llm_lite.core.serving.service import (
     ENDED,
     F32,
@@ -69,17 +76,19 @@ from llm_lite.core.serving.service import (
     ModeController,
 )
 
+Found = TypeVar("Found")
 _TOGETHER = 64  # texts, between which the next client has its turn
 _AGAIN = 5.0  # seconds after which a client may ask again where too many wait
 
 
 class RunnerService:
-    """This `Service` refuses all that a model makes: derived classes add what their model can
-    do. `runner` stays the caller's."""
+    """This `Service` answers questions about the texts that were read last, and refuses all that
+    a model makes: derived classes add what their model can do. `runner` stays the caller's."""
 
     def __init__(self, runner: AnyRunner, model: ModelInfo, refusal: str) -> None:
         """Take the sentence `refusal`, which says what the model is for."""
         self._of, self._model, self._refusal = runner, model, refusal
+        self._kept = KeptTexts()
 
     @property
     def model(self) -> ModelInfo:
@@ -132,20 +141,75 @@ class RunnerService:
         self._refuse()
 
     def answer_tokens(self, response: str) -> AnswerTokens:
-        self._refuse()
+        """Return the tokens of an encoder's text, or of what a decoder has read."""
+        text = self._kept.find(response)
+        tokens = text.target or text.source
+        texts = completed_texts(self._of.model_file.tokenizer, tokens)
+        prompt = 1 if text.target else len(tokens)
+        first_query = len(tokens) if self._of.attention.note else 0
+        return AnswerTokens(
+            response,
+            tokens,
+            tuple(texts),
+            prompt,
+            first_query,
+            self._model.layers,
+            self._model.heads,
+            text.source if text.target else (),
+        )
 
     def attention(
         self, response: str, layer: int, heads: Sequence[int], first: int, last: int
     ) -> F32:
-        self._refuse()
+        text, source = self._kept.find(response), self._of.attention
+        tokens = text.target or text.source
+        if source.note:
+            raise RequestError(source.note)
+        if not 0 <= layer < self._model.layers or not set(heads) <= {*range(self._model.heads)}:
+            raise RequestError(
+                f"layer {layer}, heads {', '.join(map(str, heads))}: the model has "
+                f"{self._model.layers} layers of {self._model.heads} heads"
+            )
+        if not 0 <= first < last <= len(tokens):
+            raise RequestError(f"first: expected 0 to {len(tokens) - 1}, found {first}")
+
+        def maps() -> F32:
+            self._read_again(text)
+            found = np.empty((len(heads), last - first, source.columns(layer)), np.float32)
+            head_maps(source, layer, heads, found, range(first, last))
+            return found
+
+        return self._in_turn(maps)
 
     def ask(
         self,
         response: str,
         request: StepRequest,
         is_unwanted: Callable[[], bool] = lambda: False,
+        check: Callable[[int], None] = lambda size: None,
     ) -> Any:
-        self._refuse()
+        """The text is read again. RequestError for questions that are not for such a model."""
+        question, text = BY_REQUEST[type(request)], self._kept.find(response)
+
+        def answer() -> Any:
+            self._read_again(text)
+            replay = replay_of(question, self._of, is_shared=True)
+            check(question.size(request, replay))
+            parts = question.run(request, replay)
+            while True:
+                found = advance(parts, 0.0, is_unwanted)
+                if found is not None:
+                    return found
+
+        return self._in_turn(answer)
+
+    def _read_again(self, text: KeptText) -> None:
+        """Have the runner read a text, whose turn it is."""
+        raise NotImplementedError
+
+    def _in_turn(self, work: Callable[[], Found]) -> Found:
+        """Return what `work` returns, which uses the runner once nobody else does."""
+        raise NotImplementedError
 
     def _refuse(self) -> NoReturn:
         raise RequestError(self._refusal)
@@ -194,10 +258,19 @@ class EncoderService(RunnerService):
             with self._counting:
                 self._failed += 1
             raise
-        count = sum(map(len, given))
+        count, name = sum(map(len, given)), f"embd-{secrets.token_hex(12)}"
+        for index, tokens in enumerate(given):
+            self._kept.keep(f"{name}.{index}" if index else name, KeptText(tuple(tokens)))
         with self._counting:
             self._finished, self._tokens = self._finished + 1, self._tokens + count
-        return Embeddings(np.concatenate(parts), count)
+        return Embeddings(np.concatenate(parts), count, name)
+
+    def _read_again(self, text: KeptText) -> None:
+        self._runner.session.hidden(text.source)
+
+    def _in_turn(self, work: Callable[[], Found]) -> Found:
+        with self._turn:
+            return work()
 
     def _together(self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool]) -> F32:
         with self._turn:
@@ -208,8 +281,8 @@ class EncoderService(RunnerService):
 
 class TargetService(RunnerService):
     """This `Service` takes a request's text, or its last message, as a source, and answers with
-    the target, searched for as the model's file says. It refuses vectors and maps. `close` ends
-    what runs; `runner` stays the caller's. Defects go to `log`."""
+    the target, searched for as the model's file says. It refuses vectors. `close` ends what runs;
+    `runner` stays the caller's. Defects go to `log`."""
 
     def __init__(
         self, runner: Runner, most_waiting: int = 64, log: Callable[[str], None] = lambda line: None
@@ -223,6 +296,7 @@ class TargetService(RunnerService):
         self._runner, self._most_waiting, self._log = runner, most_waiting, log
         self._change = threading.Condition()  # of all below
         self._waiting: deque[ServedTarget] = deque()
+        self._jobs: deque[_Job] = deque()  # questions, which go before targets
         self._running: ServedTarget | None = None
         self._is_closing = False
         self._numbers = self._refused = 0
@@ -288,8 +362,20 @@ class TargetService(RunnerService):
             self._is_closing = True
             for one in self._all():
                 one.is_cancelled = True
+            while self._jobs:
+                self._jobs.popleft().result.set_exception(UnavailableError(ENDED))
             self._change.notify()
         self._thread.join()
+
+    def _in_turn(self, work: Callable[[], Found]) -> Found:
+        job = _Job(work)
+        with self._change:
+            if self._is_closing:
+                raise UnavailableError(ENDED)
+            self._jobs.append(job)
+            self._change.notify()
+        found: Found = job.result.result()
+        return found
 
     def _all(self) -> list[ServedTarget]:
         return [*([self._running] if self._running else []), *self._waiting]
@@ -297,20 +383,36 @@ class TargetService(RunnerService):
     # The thread from here on.
 
     def _work(self) -> None:
-        while (target := self._next()) is not None:
+        while (next_one := self._next()) is not None:
+            if isinstance(next_one, _Job):
+                next_one.do()
+                continue
             try:
-                target.write(self._runner)
+                next_one.write(self._runner, self._keep)
             except BaseException:  # a defect ends its target and no other
                 self._log(f"internal error, please report it: {traceback.format_exc()}")
             with self._change:
                 self._running = None
-                self._count(target)
+                self._count(next_one)
 
-    def _next(self) -> ServedTarget | None:
-        """Return the target that waits longest; None once the service closes."""
+    def _keep(self, target: ServedTarget) -> None:
+        if target.written:
+            start = translator_of(self._runner).start
+            decoded = (start, *target.written[:-1])
+            self._kept.keep(target.request.response, KeptText(tuple(target.source), decoded))
+
+    def _read_again(self, text: KeptText) -> None:
+        translator = translator_of(self._runner)
+        translator.read_source(text.source)
+        translator.read_target(text.target[1:])
+
+    def _next(self) -> ServedTarget | _Job | None:
+        """Return what is to be done next; None once the service closes."""
         with self._change:
-            while not self._waiting and not self._is_closing:
+            while not self._waiting and not self._jobs and not self._is_closing:
                 self._change.wait()
+            if self._jobs:
+                return self._jobs.popleft()
             if not self._waiting:
                 return None
             self._running = self._waiting.popleft()
@@ -321,6 +423,20 @@ class TargetService(RunnerService):
         self._ended[names.get(target.reason or "", "finished")] += 1
         self._read += len(target.source) if target.has_begun else 0
         self._written += target.new_tokens
+
+
+class _Job:
+    """Work of another thread, which waits for what it returns."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.result: Future[Any] = Future()
+        self._work = work
+
+    def do(self) -> None:
+        try:
+            self.result.set_result(self._work())
+        except BaseException as error:  # for who asked: the thread goes on
+            self.result.set_exception(error)
 
 
 class ServedTarget(Struct):
@@ -334,10 +450,11 @@ class ServedTarget(Struct):
     is_cancelled: bool = False
     has_begun: bool = False
     new_tokens: int = 0
+    written: tuple[int, ...] = ()  # the target, once it is over
     reason: StopReason | None = None  # once it is over
 
-    def write(self, runner: Runner) -> None:
-        """Emit the whole target, and end its handle."""
+    def write(self, runner: Runner, keep: Callable[[ServedTarget], None]) -> None:
+        """Emit the whole target, and end its handle; `keep` is called before its end is told."""
         sampling, tokenizer = self.request.sampling, runner.model_file.tokenizer
         endings = Endings[TokenDecoded](sampling, Encoded([], []))
         emitter = TokenEmitter(tokenizer, self._tell, endings)
@@ -345,6 +462,7 @@ class ServedTarget(Struct):
         problem = ""
         try:
             self.reason = self._written(translator_of(runner), emitter)
+            keep(self)
         except CancelledError:
             self.reason = "stopped"
         except LlmLiteError as error:
@@ -391,6 +509,7 @@ class ServedTarget(Struct):
                 self._take(emitter, writer.best.choices, seconds)
         if options.width > 1:
             self._take(emitter, writer.finish().best.choices, 0.0)
+        self.written = tuple(writer.best.tokens)
         emitter.flush()
         return emitter.reason or "length"
 

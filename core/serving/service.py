@@ -36,6 +36,7 @@ class Embeddings(Struct, frozen=True):
 
     vectors: F32
     tokens: int
+    response: str = ""  # the first text's name for questions, the others' ".1" and so on behind it
 
 
 class AnswerTokens(Struct, frozen=True):
@@ -49,6 +50,7 @@ class AnswerTokens(Struct, frozen=True):
     first_query: int  # queries are kept from this position on
     layers: int
     heads: int
+    source: tuple[int, ...] = ()  # of an encoder-decoder
 
 
 class ModeController(Protocol):
@@ -148,7 +150,10 @@ class Service(Protocol):
         response: str,
         request: StepRequest,
         is_unwanted: Callable[[], bool] = lambda: False,
+        check: Callable[[int], None] = lambda size: None,
     ) -> Any:
         """Return the answer to a question of the table (core/questions/table.py) about a response.
-        CancelledError once `is_unwanted` is true; NotFiniteError."""
+        CancelledError once `is_unwanted` is true; NotFiniteError. `check` is called before the work
+        with how many numbers the answer has, 0 where these are few; what it raises passes
+        through."""
         ...

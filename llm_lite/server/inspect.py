@@ -289,6 +289,7 @@ class CacheHeld(Struct, kw_only=True):
     pages: Count
     pages_used: Count
     pages_kept: Count
+    source: Annotated[list[Count], about("Of an encoder-decoder, the tokens of the source.")]
 
 
 async def attention(call: Call) -> Response:
@@ -479,6 +480,7 @@ async def cache(call: Call) -> Response:
         pages=status.pages,
         pages_used=status.pages_used,
         pages_kept=status.pages_kept,
+        source=list(held.source),
     )
     if not wants_arrays(call):
         return json_response(found)
@@ -487,6 +489,7 @@ async def cache(call: Call) -> Response:
         "texts": np.array(held.texts) if held.texts else np.array([], "U1"),
     }
     arrays["recurrent_layers"] = np.array(found.recurrent_layers, np.int32)
+    arrays["source"] = np.array(found.source, np.int32)
     sizes = {name: one for name, one in asdict(found).items() if isinstance(one, int)}
     return npz_response({**arrays, **sizes})
 

@@ -44,14 +44,19 @@ def _handler(question: Question) -> Callable[[Call], Awaitable[Response]]:
         query: CacheQuery = call.query
         given = {one.name: getattr(query, one.name) for one in wire.parameters(question)}
         request = wire.request_of(question, given)
+        as_arrays = wants_arrays(call)
+
+        def check(size: int) -> None:
+            if size > MOST_IN_JSON and not as_arrays:
+                raise CheckError("format", f"expected npz for {size:,} numbers, found json")
+
         found = await call.in_thread(
-            lambda left: call.service.ask(query.response, request, left), at_length=True
+            lambda left: call.service.ask(query.response, request, left, check), at_length=True
         )
-        if wants_arrays(call):
+        if as_arrays:
             arrays = {"response": np.array(query.response), **wire.arrays_of(found)}
             return await call.in_thread(lambda _: npz_response(arrays))
-        if (size := wire.size_of(found)) > MOST_IN_JSON:
-            raise CheckError("format", f"expected npz for {size:,} numbers, found json")
+        check(wire.size_of(found))  # of questions that do not say it before
         fields = {name: getattr(found, name) for name in found.__struct_fields__}
         reply = {"response": query.response, **fields}
         return await call.in_thread(lambda _: LargeResponse(wire.plain(reply)))

@@ -278,6 +278,7 @@ class ScriptedService:
         response: str,
         request: StepRequest,
         is_unwanted: Callable[[], bool] = lambda: False,
+        check: Callable[[int], None] = lambda size: None,
     ) -> Any:
         answers: dict[type[StepRequest], Callable[[str, Any], Any]] = {
             ReadAttentionRows: self._rows,

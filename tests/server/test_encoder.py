@@ -9,9 +9,19 @@ import numpy as np
 import openai
 import pytest
 
+from llm_lite.core.errors import GoneError
+from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.questions.activations import ReadActivations
+from llm_lite.core.questions.scores import ReadScores
+from llm_lite.core.remote.address import read_address
+from llm_lite.core.remote.arrays import npz_arrays
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.inspection import RemoteInspection
 from llm_lite.core.serving.direct_services import EncoderService
+from llm_lite.core.serving.kept_texts import MOST_TEXTS, MOST_TOKENS, KeptText, KeptTexts
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
+from tests.asking import asked as asked_of
 from tests.encoder_checks import started, write_case
 from tests.encoder_families import family_of
 
@@ -94,3 +104,43 @@ def test_texts_that_are_none(client):
         client.embeddings.create(model="m", input=[[5, 262]])
     with pytest.raises(openai.BadRequestError):
         client.embeddings.create(model="m", input=["the"], dimensions=7)
+
+
+def test_questions_about_texts(client, server, runner):
+    """By the id of the vectors; the texts are read again."""
+    texts = ["the cat", "sat on"]
+    made = client.embeddings.create(model="m", input=texts, encoding_format="float")
+    client.embeddings.create(model="m", input="another")
+    sites = ("encoder.layer.1.attention.self", "embedding.norm")
+    for text, name in zip(texts, (made.id, f"{made.id}.1"), strict=True):
+        asked = {"response": name, "sites": ",".join(sites), "first": 1, "format": "npz"}
+        raw = httpx.get(f"{server.address}/inspect/activations", params=asked).content
+        tokens = runner.model_file.tokenizer.encode(text, add_special=True)
+        runner.session.hidden(tokens)
+        expected = asked_of(ReadActivations(sites, 1), runner).values
+        found = npz_arrays(raw)
+        for site in sites:
+            np.testing.assert_array_equal(found[site], expected[site])
+        inspection = RemoteInspection(Client(read_address(server.address), ApiKey()))
+        held = inspection.held(name, Exchange())
+        assert held.tokens == tuple(tokens) and held.told.lengths == (len(tokens),)
+        answer = inspection.ask(held, ReadActivations(sites, 1), Exchange())
+        np.testing.assert_array_equal(answer.values[sites[0]], expected[sites[0]])
+        scores = inspection.ask(held, ReadScores(), Exchange())
+        assert scores.scores["entropy"].shape == (2, 3)
+    refused = httpx.get(f"{server.address}/inspect/lens", params={"response": made.id})
+    assert refused.status_code == 400 and "writes no text" in refused.text
+
+
+def test_texts_are_kept_for_a_while():
+    texts = KeptTexts()
+    texts.keep("large", KeptText((1,) * MOST_TOKENS))
+    assert texts.find("large").size == MOST_TOKENS
+    texts.keep("one", KeptText((1,)))
+    with pytest.raises(GoneError, match="nothing of the name large: the last 256 are kept"):
+        texts.find("large")
+    for number in range(MOST_TEXTS):
+        texts.keep(str(number), KeptText((number,), (1,)))
+    with pytest.raises(GoneError):
+        texts.find("one")
+    assert texts.find("0") == KeptText((0,), (1,))

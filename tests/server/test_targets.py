@@ -5,16 +5,32 @@ from __future__ import annotations
 import threading
 
 import httpx2 as httpx
+import numpy as np
 import openai
 import pytest
 
 from llm_lite.core.errors import BusyError, RequestError
 from llm_lite.core.generation.translation import encode_source, target_text
 from llm_lite.core.loading.beside import translator_of
-from llm_lite.core.messages import AnswerRequest, Ended
+from llm_lite.core.messages import (
+    AnswerRequest,
+    ChatMessage,
+    Ended,
+    Generate,
+    ReadAttentionRows,
+    SamplingOptions,
+)
+from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.questions.activations import ReadActivations
+from llm_lite.core.remote.address import read_address
+from llm_lite.core.remote.arrays import npz_arrays
+from llm_lite.core.remote.client import Client, Exchange
+from llm_lite.core.remote.connecting import connect
+from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.serving.direct_services import TargetService
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
+from tests.asking import asked as asked_of
 from tests.children import PATIENCE
 from tests.fixtures.seq2seq import marian, t5
 from tests.runners import exact, running
@@ -22,6 +38,7 @@ from tests.seq2seq_checks import write_case
 from tests.server.sockets import wait_until
 
 SOURCE, TOKENS = "Where is the station?", 9
+FEW = SamplingOptions(max_new_tokens=8)
 
 
 @pytest.fixture(scope="module", params=[(t5.FAMILY, "gated"), (marian.FAMILY, "plain")])
@@ -234,3 +251,47 @@ def test_without_a_queue_one_target_at_a_time_is_written(runner):
     assert ended.wait(PATIENCE)
     service.close()
     assert told[-2].stop_reason in ("end", "length")
+
+
+def test_questions_about_a_target(client, server, runner, service):
+    """By its id, of the source and the target, as of the model itself; the text is read again."""
+    ids, target, _ = wanted(runner, SOURCE)
+    made = client.completions.create(model="m", prompt=SOURCE, max_tokens=TOKENS)
+    client.completions.create(model="m", prompt="Who is she?", max_tokens=2)
+    start = translator_of(runner).start
+    held = httpx.get(f"{server.address}/inspect/cache", params={"response": made.id}).json()
+    assert held["tokens"] == [start, *target.tokens[:-1]] and held["source"] == ids
+    sites = ("encoder.embedding", "decoder.layers.1.cross_attention.k", "lm_head")
+    asked = {"response": made.id, "sites": ",".join(sites), "format": "npz"}
+    raw = httpx.get(f"{server.address}/inspect/activations", params=asked).content
+    found = npz_arrays(raw)
+    runner.read_source(ids)
+    translator_of(runner).read_target(target.tokens[:-1])
+    expected = asked_of(ReadActivations(sites), runner).values
+    for name in sites:
+        np.testing.assert_array_equal(found[name], expected[name])
+    maps = {"response": made.id, "layer": 1, "format": "npz"}
+    raw = httpx.get(f"{server.address}/inspect/attention", params=maps).content
+    weights = npz_arrays(raw)["attention"]
+    assert weights.shape[1:] == (len(held["tokens"]),) * 2
+    np.testing.assert_allclose(weights.sum(axis=2), 1, atol=1e-5)
+    gone = httpx.get(f"{server.address}/inspect/lens", params={"response": "cmpl-x"})
+    assert gone.status_code == 404 and "nothing of the name cmpl-x" in gone.text
+
+
+def test_a_window_elsewhere_asks_about_a_target(server):
+    """Through the client of another llm-lite."""
+    client = Client(read_address(server.address), ApiKey())
+    told = connect(client, Exchange())
+    engine = RemoteEngine(client, told, told.models[0])
+    sites = ("encoder.layers.0.attention.heads", "decoder.layers.0.attention.heads")
+    try:
+        engine.submit(Generate((ChatMessage("user", SOURCE),), FEW)).result(PATIENCE)
+        held = engine.held
+        assert held is not None
+        found = engine.submit(ReadActivations(sites)).result(PATIENCE)
+        rows = engine.submit(ReadAttentionRows(1, "from", "layer-mean")).result(PATIENCE)
+    finally:
+        engine.close()
+    assert [len(found.values[name]) for name in sites] == [held.source, len(held.tokens)]
+    assert len(rows.weights) == len(held.tokens)

@@ -44,6 +44,13 @@ class EmbeddingList(Struct, kw_only=True):
     data: list[Embedding]
     model: str
     usage: EmbeddingUsage
+    id: Annotated[
+        str,
+        about(
+            "Of an encoder: what /inspect calls the first text; the others have .1 and so on "
+            "behind it. Empty for other models."
+        ),
+    ] = ""
 
 
 async def embeddings(call: Call) -> Response:
@@ -62,6 +69,7 @@ async def embeddings(call: Call) -> Response:
             data=[_entry(i, row, body.encoding_format) for i, row in enumerate(made.vectors)],
             model=name,
             usage=EmbeddingUsage(made.tokens, made.tokens),
+            id=made.response,
         )
         return LargeResponse(asdict(found))
 

@@ -5,13 +5,13 @@ import pytest
 
 from llm_lite.core.errors import CancelledError, RequestError, UnsupportedError
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
+from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.kv_cache.states import APART, RecurrentStates
 from llm_lite.core.loading.draft_models import check_drafts_for
 from llm_lite.core.messages import ChatMessage, ReadAttentionRows, SamplingOptions
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
-from tests.asking import lens
+from tests.asking import layer_scores, lens
 from tests.runners import BACKENDS, exact, running
 
 CONTEXT, CLOSE = 1024, 2e-4

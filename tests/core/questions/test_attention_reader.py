@@ -10,11 +10,15 @@ from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.messages import AttentionRows, Logged, ReadAttentionRows, SetGains, TokenDecoded
 from llm_lite.core.questions import attention_reader
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
+from llm_lite.core.questions.runner_replay import Readers, RunnerReplay
 from llm_lite.core.records import replace
 from tests.core.engine.test_step_requests import Client, at_step
 from tests.core.engine_client import PATIENCE
 from tests.core.inspect.test_attention import CHUNK, RING, parts, session_of, source_of  # noqa: F401
+from tests.fixtures.seq2seq import t5
 from tests.runners import BACKENDS, exact, running
+from tests.seq2seq_checks import stored
+from tests.seq2seq_checks import write_case as write_seq2seq
 
 LOCKED = ((0, 1), (1, 3), (1, 0))
 
@@ -271,3 +275,24 @@ def next_error(client):
     while (event := client.until(Logged)).level != "error":
         pass
     return event.text
+
+
+def test_the_rollout_of_one_part_is_kept(tmp_path):
+    """Each may take ROLLOUT_BYTES, and an encoder-decoder has three parts."""
+    known, readers = stored("t5", "plain"), Readers()
+    with running(write_seq2seq(t5.FAMILY, "plain", tmp_path / "m"), exact("cpu")) as runner:
+        runner.read_source(known["source"].tolist())
+        runner.session.prefill(known["target"].tolist())
+
+        def look(part, mode="rollout"):
+            request = ReadAttentionRows(3, "from", mode, part=part)
+            reader = RunnerReplay(runner, readers).rows_reader(request)
+            return reader, reader.read(request)
+
+        encoder, first = look("encoder")
+        assert look("encoder")[0] is encoder and encoder.holds_rollout
+        look("cross", "layer-mean")
+        assert encoder.holds_rollout
+        decoder, _ = look("decoder")
+        assert decoder.holds_rollout and not encoder.holds_rollout
+        assert look("encoder")[1] == first and not decoder.holds_rollout

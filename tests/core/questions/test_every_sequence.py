@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -17,13 +18,14 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions
 from llm_lite.core.messages.remote import ApiKey
-from llm_lite.core.questions import wire
+from llm_lite.core.questions import activations, wire
 from llm_lite.core.questions.activations import ReadActivations
 from llm_lite.core.questions.table import BY_NAME, BY_REQUEST, QUESTIONS, named
 from llm_lite.core.remote.address import read_address
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine
+from llm_lite.server import questions
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
 from tests.asking import asked, replay
@@ -119,6 +121,29 @@ def leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     else:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         yield place, float(value) if is_number and isfinite(value) else value
+
+
+def test_the_size_of_an_answer_is_told_before_the_work(client, models, monkeypatch) -> None:
+    """So a program that cannot take it is refused at once: by HTTP, where it is too much for
+    JSON."""
+    client.load(models["activations"], exact("cpu"))
+    service = serve(client)
+    wanted = ReadActivations(("embedding", "layers.1.attention.heads"), 2)
+    sizes: list[int] = []
+    with elsewhere(client.engine.service) as engine:
+        engine.submit(Generate(HELLO, FEW)).result(PATIENCE)
+        held = engine.held
+        assert held is not None
+        found = service.ask(held.response, wanted, check=sizes.append)
+        assert sizes == [sum(rows.size for rows in found.values.values())]
+        ran: list[object] = []
+        monkeypatch.setattr(activations, "record", lambda *given, **more: ran.append(given))
+        monkeypatch.setattr(questions, "MOST_IN_JSON", sizes[0] - 1)
+        query = {"response": held.response, **wire.query_of(named("activations"), wanted)}
+        path = f"/inspect/activations?{urlencode(query)}"
+        with pytest.raises(RequestError, match=f"expected npz for {sizes[0]:,} numbers, found"):
+            engine.client.fetch("GET", path, None, Exchange(), PATIENCE, 1 << 20)
+    assert ran == []
 
 
 @pytest.mark.parametrize("name", ["scores", "effect", "activations"])

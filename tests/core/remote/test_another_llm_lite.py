@@ -7,18 +7,20 @@ import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from msgspec import ValidationError, to_builtins
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import (
     CacheMeasured,
     CacheRewritten,
     ChatMessage,
     Command,
+    CompareGains,
     CountTokens,
     Ended,
     FollowToken,
@@ -38,14 +40,23 @@ from llm_lite.core.messages import (
     TokensCounted,
     ToolSpec,
 )
-from llm_lite.core.messages.remote import ApiKey
+from llm_lite.core.messages.remote import ApiKey, HeldCache
+from llm_lite.core.questions.activations import ReadActivations
+from llm_lite.core.questions.scores import ReadScores
+from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.records import replace
 from llm_lite.core.remote.address import read_address
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import connect
 from llm_lite.core.remote.engine import RemoteEngine
 from llm_lite.core.remote.failures import RemoteError
-from llm_lite.core.remote.inspection import RemoteInspection, routing_of, states_of, trace_of
+from llm_lite.core.remote.inspection import (
+    RemoteInspection,
+    RemoteResponse,
+    routing_of,
+    states_of,
+    trace_of,
+)
 from llm_lite.core.tools.calls import read_calls
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
@@ -311,3 +322,69 @@ def test_recurrent_states_of_a_model_elsewhere(recurrent_folder: Path) -> None:
         engine.close()
         server.stop()
         assert client.engine.close(PATIENCE)
+
+
+class _Saying:
+    """A client of a server that says the same to every question."""
+
+    address = read_address("http://liar")
+
+    def __init__(self, **arrays: Any) -> None:
+        self._arrays = arrays
+
+    def fetch(self, *asked: Any) -> bytes:
+        stream = io.BytesIO()
+        np.savez(stream, **self._arrays)
+        return stream.getvalue()
+
+
+_HELD = RemoteResponse("r", tuple(range(9)), ("",) * 9, 4, 0, 2, 3, HeldCache(9, 0, 0, 0, 0, 0))
+_OF = ReadActivations(("a",), 2)
+_ROWS = np.ones((7, 5), np.float32)
+_SCORES = {name: np.ones((2, 3), np.float32) for name in SCORES}
+
+
+@pytest.mark.parametrize(
+    ("request_", "arrays", "sentence"),
+    [
+        (_OF, {"first": 2, "a": _ROWS}, ""),
+        (_OF, {"first": 1, "a": _ROWS}, "first: expected 2, found 1"),
+        (_OF, {"first": 2, "b": _ROWS}, "sites: expected a, found b"),
+        (_OF, {"first": 2}, "sites: expected a, found none"),
+        (_OF, {"first": 2, "a": _ROWS, "b": _ROWS}, "sites: expected a, found a, b"),
+        (_OF, {"first": 2, "a": _ROWS[1:]}, "a: expected 7 rows of columns, found (6, 5)"),
+        (_OF, {"first": 2, "a": _ROWS[0]}, "a: expected 7 rows of columns, found (5,)"),
+        (_OF, {"first": 2, "a": _ROWS[:, :0]}, "a: expected 7 rows of columns, found (7, 0)"),
+        (_OF, {"first": 2, "a": _ROWS * np.nan}, "a: expected finite numbers"),
+        (ReadActivations(("a",), 2, 4), {"first": 2, "a": _ROWS[:2]}, ""),
+        (ReadActivations(("a",), 2, 4), {"first": 2, "a": _ROWS}, "a: expected 2 rows of columns"),
+        (ReadScores(), _SCORES, ""),
+        (ReadScores(), {"entropy": _SCORES["entropy"]}, "scores: expected entropy, "),
+        (ReadScores(), _SCORES | {"first": _ROWS}, "first: expected 2 layers of 3 heads, found"),
+        (CompareGains(), {"kl": 0.5}, ""),
+        (CompareGains(), {"kl": np.nan}, "kl: expected a number from 0 on, found nan"),
+    ],
+)
+def test_answers_that_are_of_something_else(
+    request_: Any, arrays: dict[str, Any], sentence: str
+) -> None:
+    """An untrusted server: what was not asked for is one sentence, and reaches nobody."""
+    inspection = RemoteInspection(cast(Any, _Saying(response="r", **arrays)))
+    if not sentence:
+        assert inspection.ask(_HELD, request_, Exchange())
+        return
+    with pytest.raises(RemoteError) as told:
+        inspection.ask(_HELD, request_, Exchange())
+    assert f"liar tells nothing usable of {BY_REQUEST[type(request_)].subject}: {sentence}" in str(
+        told.value
+    )
+
+
+def test_rows_of_a_source_are_as_many_as_it_has() -> None:
+    held = replace(_HELD, source=4)
+    for rows in (_ROWS, _ROWS[:2]):
+        said = RemoteInspection(cast(Any, _Saying(response="r", first=2, a=rows)))
+        assert len(said.ask(held, _OF, Exchange()).values["a"]) == len(rows)
+    with pytest.raises(RemoteError, match=r"a: expected 2 or 7 rows of columns, found \(3, 5\)"):
+        said = RemoteInspection(cast(Any, _Saying(response="r", first=2, a=_ROWS[:3])))
+        said.ask(held, _OF, Exchange())

@@ -8,7 +8,7 @@ import pytest
 from llm_lite.core.errors import CancelledError, GoneError, RequestError
 from llm_lite.core.generation.sampling import likeliest
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.inspect.text_maps import EVERY_QUERY, layer_scores
+from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.messages import FollowToken, Inspect, Measure, MeasureCache, ReadAttentionRows
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.questions import activations
@@ -18,7 +18,7 @@ from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.scores import ReadScores
 from llm_lite.core.questions.tracing import traced
 from llm_lite.core.serving import response_replay
-from tests.asking import asked, lens
+from tests.asking import asked, layer_scores, lens
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
