@@ -40,6 +40,27 @@ def test_vectors_candidates_and_arrays(model):
     assert model.tokens(pair).count("[SEP]") == 2
 
 
+def test_activations_are_the_hidden_states_and_logits(model):
+    known = stored("bert", "masked")
+    tokens = known["tokens"].tolist()
+    found = model.activations(tokens, ["encoder.layer.1", "cls.predictions.decoder"])
+    assert np.abs(found["encoder.layer.1"] - known["hidden"]).max() < TOLERANCE
+    assert np.abs(found["cls.predictions.decoder"] - known["logits"]).max() < TOLERANCE
+    part = model.activations(tokens, "logits", 5, 8)["logits"]
+    np.testing.assert_allclose(part, known["logits"][5:8], atol=TOLERANCE)
+    with pytest.raises(RequestError, match="positions 9 to 30 are not in the text of the encoder"):
+        model.activations(tokens, "logits", 9, 31)
+
+
+def test_heads_run_for_few_tokens_at_a_time(model):
+    """A text longer than the outputs of a step."""
+    tokens = (stored("bert", "masked")["tokens"].tolist() * 2)[:40]
+    most = model._encoder.executor.program.max_outputs
+    found = model.activations(tokens, "logits")["logits"]
+    np.testing.assert_allclose(found, model.logits(tokens), atol=1e-5)
+    assert len(found) == 40 >= most
+
+
 def test_a_head_that_is_ablated_changes_the_vector(model):
     before = model.embed("the cat sat")
     model.gains[0, 2] = 0

@@ -50,6 +50,28 @@ def test_questions_about_a_source_are_answered_or_refused(opened, question):
         model.ask(known["source"].tolist(), question.name, **given)
 
 
+def test_activations_of_source_and_target(opened):
+    """The last hidden states and the logits, and what the cross-attention reads, by its names."""
+    model, known = opened
+    source, target = known["source"].tolist(), known["target"].tolist()
+    ends = ("encoder.output.norm", "encoder.layers.1.feed_forward.norm")
+    hidden = next(one for one in ends if one in {site.name for site in model.sites()})
+    names = (hidden, "lm_head", "decoder.layers.0.cross_attention.k")
+    found = model.activations(source, names, target=target[1:])
+    assert [len(found[name]) for name in names] == [len(source), len(target), len(source)]
+    assert np.abs(found[hidden] - known["hidden"]).max() < TOLERANCE
+    bias = known["logits"] - found["lm_head"]  # which Marian and BART add behind the head
+    assert np.abs(bias - bias[0]).max() < TOLERANCE
+    last = model.activations(source, "lm_head", len(target) - 1, target=target[1:])["lm_head"]
+    np.testing.assert_array_equal(last, found["lm_head"][-1:])
+    begun = model.activations(source, "decoder.embedding")["decoder.embedding"]
+    assert len(begun) == 1
+    with pytest.raises(RequestError, match="positions 12 to 18 are not in the cache, which holds"):
+        model.activations(source, names, 12, len(source), target=target[1:])
+    with pytest.raises(RequestError, match=r"no site 'layers\.0\.attention\.q': did you mean"):
+        model.activations(source, "layers.0.attention.q")
+
+
 def test_translations_greedy_and_by_beams(opened):
     model, known = opened
     source = known["source"].tolist()

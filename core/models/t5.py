@@ -259,7 +259,7 @@ _MODULES: Own = {
 
 
 def _modules(weights: Weights) -> Own:
-    """Return the modules, of which gated feed-forwards have others."""
+    """Return the modules. Gated feed-forwards have other ones than plain ones."""
     unused = ("wi",) if "dec.blk.0.ffn_gate.weight" in weights else ("wi_0", "wi_1")
     last = ("encoder.block.{i}.layer.1", "decoder.block.{i}.layer.2")
     others = {f"{one}.DenseReluDense.{name}": () for one in last for name in unused}

@@ -1,4 +1,4 @@
-"""What Hugging Face's `transformers` calls the places of a plan."""
+"""The names that Hugging Face's `transformers` has for the places of a plan."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.plan import Plan, Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.encoded_text import EncodedText
-from llm_lite.core.questions.question import Parts, Question, Told, Where
+from llm_lite.core.questions.question import Parts, Question, RemoteText, Where
 from llm_lite.core.questions.replay import PART, Inspected, Replay
 from llm_lite.core.questions.running import parts_again
 from llm_lite.core.questions.sites import Site, all_sites, is_behind_layers, named_among
@@ -212,14 +212,14 @@ def record(
     return found
 
 
-def check_answer(request: ReadActivations, answer: ActivationsRead, told: Told) -> None:
+def check_answer(request: ReadActivations, answer: ActivationsRead, text: RemoteText) -> None:
     """Raise ValueError unless an answer has the requested arrays, of finite numbers."""
     if answer.first != request.first:
         raise ValueError(f"first: expected {request.first}, found {answer.first}")
     if answer.values.keys() != set(request.sites):
         found = ", ".join(sorted(answer.values)) or "none"
         raise ValueError(f"sites: expected {', '.join(request.sites)}, found {found}")
-    ends = [min(length, request.last or length) for length in told.lengths]
+    ends = [min(length, request.last or length) for length in text.lengths]
     counts = {end - request.first for end in ends}
     for name, rows in answer.values.items():
         if rows.ndim != 2 or len(rows) not in counts or not rows.shape[1]:

@@ -12,7 +12,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import CompareGains, Gains, GainsEffect
 from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.step import Step
-from llm_lite.core.questions.question import Parts, Question, Told, Where
+from llm_lite.core.questions.question import Parts, Question, RemoteText, Where
 from llm_lite.core.questions.replay import Replay
 from llm_lite.core.questions.running import token_again
 
@@ -57,7 +57,7 @@ def _log_softmax(logits: F32) -> NDArray[np.float64]:
     return result
 
 
-def check_answer(request: CompareGains, answer: GainsEffect, told: Told) -> None:
+def check_answer(request: CompareGains, answer: GainsEffect, text: RemoteText) -> None:
     """Raise ValueError unless it is a divergence."""
     if not 0 <= answer.kl < math.inf:
         raise ValueError(f"kl: expected a number from 0 on, found {answer.kl}")

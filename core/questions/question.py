@@ -18,9 +18,9 @@ Where = Literal["executor", "anywhere"]
 Parts = Generator[Where, None, Answered]
 
 
-class Told(Struct, frozen=True):
-    """What another program has told of a text: how many tokens it has, and its source if there is
-    one; and the layers and heads of the model."""
+class RemoteText(Struct, frozen=True):
+    """The sizes of a text that another program holds: how many tokens it has, and its source if
+    there is one; and the layers and heads of the model."""
 
     lengths: tuple[int, ...]
     layers: int
@@ -46,7 +46,7 @@ class Question(Struct, frozen=True):
     # Raises as `run` does.
     size: Callable[[Any, Any], int] = lambda request, replay: 0
     # Raises ValueError where an answer of another program is not one to a request about a text.
-    check: Callable[[Any, Any, Told], None] = lambda request, answer, told: None
+    check: Callable[[Any, Any, RemoteText], None] = lambda request, answer, text: None
     of_encoders: bool = False  # an encoder's text can be asked, too
     of_pairs: bool = False  # of an encoder-decoder, the source and the target are asked together
     reads_rows: bool = False  # the queries, or the choices of experts, of every token

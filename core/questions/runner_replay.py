@@ -24,8 +24,8 @@ from llm_lite.core.questions.tracing import traced
 
 
 class Readers:
-    """By part of a model, what reads attention rows; a rollout is kept from one question to the
-    next, of the part that was asked about last: each may take ROLLOUT_BYTES."""
+    """Readers of attention rows, one for each part of a model. A rollout is kept from one question
+    to the next, that of the last part alone: each may take ROLLOUT_BYTES."""
 
     def __init__(self) -> None:
         self._kept: dict[AttentionPart, AttentionRowsReader] = {}

@@ -11,7 +11,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention_scores import SCORES as NAMES
 from llm_lite.core.inspect.text_maps import LayerScores, by_layer
 from llm_lite.core.messages import Event, StepRequest
-from llm_lite.core.questions.question import Parts, Question, Told
+from llm_lite.core.questions.question import Parts, Question, RemoteText
 from llm_lite.core.questions.replay import Inspected
 
 MOST_WEIGHTS = 1 << 32  # of maps that a client has scored at once: half a minute of one core
@@ -57,16 +57,16 @@ def run(request: ReadScores, replay: Inspected) -> Parts[ScoresRead]:
     return ScoresRead(by_layer(found))
 
 
-def check_answer(request: ReadScores, answer: ScoresRead, told: Told) -> None:
+def check_answer(request: ReadScores, answer: ScoresRead, text: RemoteText) -> None:
     """Raise ValueError unless there are all scores of all heads: of an encoder-decoder also of
     those that attend to its source."""
     if answer.scores.keys() != NAMES.keys():
         found = ", ".join(sorted(answer.scores)) or "none"
         raise ValueError(f"scores: expected {', '.join(NAMES)}, found {found}")
-    layers = len(told.lengths) * told.layers
+    layers = len(text.lengths) * text.layers
     for name, values in answer.scores.items():
-        if values.shape != (layers, told.heads):
-            expected = f"{layers} layers of {told.heads} heads"
+        if values.shape != (layers, text.heads):
+            expected = f"{layers} layers of {text.heads} heads"
             raise ValueError(f"{name}: expected {expected}, found {values.shape}")
         if np.isinf(values).any():
             raise ValueError(f"{name}: expected finite numbers")

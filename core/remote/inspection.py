@@ -36,7 +36,7 @@ from llm_lite.core.messages.inspecting import lesson
 from llm_lite.core.messages.remote import HeldCache
 from llm_lite.core.plain_text import shortened
 from llm_lite.core.questions import wire
-from llm_lite.core.questions.question import Told
+from llm_lite.core.questions.question import RemoteText
 from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.remote.arrays import npz_arrays
 from llm_lite.core.remote.client import Client, Exchange
@@ -69,10 +69,10 @@ class RemoteResponse(Struct, frozen=True):
     source: int = 0  # of an encoder-decoder, how many tokens its source has
 
     @property
-    def told(self) -> Told:
+    def sizes(self) -> RemoteText:
         """Return what answers about it are held to."""
         lengths = (len(self.tokens), self.source) if self.source else (len(self.tokens),)
-        return Told(lengths, self.layers, self.heads)
+        return RemoteText(lengths, self.layers, self.heads)
 
     def as_prompt(self, messages: tuple[ChatMessage, ...], answer: int) -> tuple[PromptToken, ...]:
         """Return its tokens with the messages that contain them; `answer` is the answer's index."""
@@ -263,7 +263,7 @@ class RemoteInspection:
             arrays = npz_arrays(raw)
             arrays.pop("response", None)
             answer = wire.answer_of_arrays(question, arrays)
-            question.check(request, answer, held.told)
+            question.check(request, answer, held.sizes)
             return answer
         except (ValueError, TypeError) as error:
             raise RemoteError(

@@ -26,7 +26,7 @@ class KeptText(Struct, frozen=True):
 
 
 class KeptTexts:
-    """By the names of responses. For any thread."""
+    """Keeps texts by the names of responses. For any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -138,7 +138,7 @@ class Translator(ModelWithoutAnswers):
         the start token and the tokens that are given."""
         found = named(question)
         request = wire.request_of(found, parameters)
-        return found.present(self._asked(self._source_ids(text), request, target))
+        return found.present(self._answer_to(self._source_ids(text), request, target))
 
     def activations(
         self,
@@ -154,7 +154,7 @@ class Translator(ModelWithoutAnswers):
         `first` and `last` are positions in either."""
         names = (sites,) if isinstance(sites, str) else tuple(sites)
         request = ReadActivations(names, first, last)
-        found: ActivationsRead = self._asked(self._source_ids(text), request, target)
+        found: ActivationsRead = self._answer_to(self._source_ids(text), request, target)
         return dict(found.values)
 
     def embed(self, texts: str | Sequence[str]) -> NoReturn:
@@ -174,7 +174,7 @@ class Translator(ModelWithoutAnswers):
     def statistics(self, text: Text, what: Measure) -> NoReturn:
         self._refuse()
 
-    def _asked(self, ids: Sequence[int], request: StepRequest, target: Text) -> Any:
+    def _answer_to(self, ids: Sequence[int], request: StepRequest, target: Text) -> Any:
         question = BY_REQUEST[type(request)]
         if not question.of_pairs:
             return self._ask(ids, request)

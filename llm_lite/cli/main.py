@@ -460,6 +460,11 @@ def _questions(commands: Subparsers) -> None:
         "parameters", metavar="NAME=VALUE", nargs="*", help="parameters of the question"
     )
     _text_of(parser)
+    parser.add_argument(
+        "--target",
+        metavar="T",
+        help="of an encoder-decoder, the target so far; its source is the text",
+    )
     parser.add_argument("--out", type=Path, metavar="X.npz", help="write arrays; else JSON")
     sites = commands.add_parser(
         "sites",

@@ -123,7 +123,7 @@ def test_questions_about_texts(client, server, runner):
             np.testing.assert_array_equal(found[site], expected[site])
         inspection = RemoteInspection(Client(read_address(server.address), ApiKey()))
         held = inspection.held(name, Exchange())
-        assert held.tokens == tuple(tokens) and held.told.lengths == (len(tokens),)
+        assert held.tokens == tuple(tokens) and held.sizes.lengths == (len(tokens),)
         answer = inspection.ask(held, ReadActivations(sites, 1), Exchange())
         np.testing.assert_array_equal(answer.values[sites[0]], expected[sites[0]])
         scores = inspection.ask(held, ReadScores(), Exchange())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from llm_lite.api.loading import opened
+from llm_lite.api.translator import Translator
 from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import read_tokens
 from llm_lite.cli.terminal.output import note, show_json, tell, warn
@@ -31,7 +32,13 @@ def run(arguments: argparse.Namespace) -> int:
     file = loader.open_model(arguments.model, lambda *_: None, warn)
     with opened(file, engine_options(arguments)) as model:
         tell(model.note)
-        answer = model.ask(read_tokens(arguments, file), question.name, **given)
+        ids, target = read_tokens(arguments, file), arguments.target
+        if target is None:
+            answer = model.ask(ids, question.name, **given)
+        elif isinstance(model, Translator):
+            answer = model.ask(ids, question.name, target=target, **given)
+        else:
+            raise RequestError(f"--target: {model.info.name} is no encoder-decoder, which has one")
     if arguments.out is None:
         show_json(wire.plain(answer))
     else:

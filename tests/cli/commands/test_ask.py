@@ -5,8 +5,13 @@ import json
 import numpy as np
 import pytest
 
+import llm_lite
 from llm_lite.cli.main import main
 from llm_lite.core.questions.table import QUESTIONS
+from tests.encoder_checks import write_case as write_encoder
+from tests.encoder_families import family_of
+from tests.fixtures.seq2seq import t5
+from tests.seq2seq_checks import write_case as write_seq2seq
 
 TEXT = ("--text", "Why is the sky blue?")
 
@@ -72,3 +77,37 @@ def test_sites_are_listed(tiny_llama, capsys):
 def test_what_there_is_not_is_a_sentence(tiny_llama, capsys, words, sentence):
     code, _, err = run(capsys, "ask", tiny_llama, *words, *TEXT)
     assert code == 1 and sentence in err
+
+
+def test_an_encoder_decoder_is_asked_about_source_and_target(tmp_path, capsys):
+    path = write_seq2seq(t5.FAMILY, "plain", tmp_path / "m")
+    code, out, _ = run(capsys, "sites", path, "--json")
+    sites = {site["name"]: site for site in json.loads(out)}
+    assert code == 0
+    assert "encoder.block.1" in sites["encoder.layers.1.feed_forward.residual"]["aliases"]
+    assert sites["decoder.layers.0.cross_attention.k"]["of_source"]
+    wanted = "sites=encoder.block.1,decoder.block.0.layer.1.EncDecAttention"
+    out = tmp_path / "a.npz"
+    text = ("--tokens", "5,6,7,1", "--target", "abc")
+    assert run(capsys, "ask", path, "activations", wanted, *text, "--out", out)[0] == 0
+    with np.load(out) as arrays:
+        shapes = {name: arrays[name].shape for name in arrays}
+    with llm_lite.load(path) as model:
+        target = model._target_ids("abc")
+    assert shapes["encoder.block.1"] == (4, 48)
+    assert shapes["decoder.block.0.layer.1.EncDecAttention"] == (1 + len(target), 48)
+
+
+def test_an_encoder_is_asked_about_a_text(tmp_path, capsys):
+    path = write_encoder(family_of("bert"), "masked", tmp_path / "m")
+    code, out, _ = run(capsys, "sites", path)
+    assert code == 0 and "encoder.layer.1.attention.output.dense" in out
+    wanted = "sites=encoder.layer.1.attention.output.dense,cls.predictions.decoder"
+    code, out, _ = run(capsys, "ask", path, "activations", wanted, "--tokens", "5,6,7")
+    values = json.loads(out)["values"]
+    assert code == 0 and [len(rows) for rows in values.values()] == [3, 3]
+
+
+def test_only_an_encoder_decoder_has_a_target(tiny_llama, capsys):
+    code, _, err = run(capsys, "ask", tiny_llama, "effect", *TEXT, "--target", "abc")
+    assert code != 0 and "is no encoder-decoder, which has one" in err
