@@ -64,7 +64,8 @@ def hooks(name: str) -> Rows:
 
 @contextmanager
 def reading(name: str, backend: str, folder: Path, device: Any) -> Iterator[Any]:
-    """A runner that has read the tokens of a stored model."""
+    """A runner that has read the tokens of a stored model, which is written into a folder, or to a
+    GGUF file of this name."""
     family, _, case = name.partition(".")
     if family in ENCODERS:
         of_encoder = encoder_families.family_of(family)
@@ -89,7 +90,11 @@ def reading(name: str, backend: str, folder: Path, device: Any) -> Iterator[Any]
             path = write_tiny_gemma3n(folder, **GEMMA3N_CASES[case])
         else:
             of = families.family_of(family)
-            path, context = family_checks.write_case(of, case, folder), of.context.get(case, 0)
+            path, context = folder, of.context.get(case, 0)
+            if folder.suffix == ".gguf":
+                family_checks.write_gguf(of, case, path)
+            else:
+                path = family_checks.write_case(of, case, folder)
             tokens = family_checks.reference(of, case).tokens
         options = exact(backend, context=context, whole_caches=True)
         with running(path, options, device=device) as runner:
