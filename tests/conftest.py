@@ -57,6 +57,7 @@ LONG = (
     "recipes/test_recipes.py",
     "desktop/encoder/test_translating.py",
     "core/models/test_huggingface_logits.py",
+    "core/questions/test_activations_of_transformers.py",
     "core/text/test_chat_template.py",
     "core/models/test_smollm2.py",
     "core/exec/vulkan/test_vulkan_seen.py",
