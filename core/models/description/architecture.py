@@ -183,7 +183,13 @@ class Architecture(Struct, frozen=True, kw_only=True, dict=True):  # for what is
     def _names(self, config: Any, weights: Weights, stack: str = "") -> ModuleNames:
         modules = self.modules(weights) if callable(self.modules) else self.modules
         own = {"lm_head": ("logits",), **modules}
-        return module_names(self.tensors, self.fused, config, self.module, own, stack)
+
+        def full(name: str) -> tuple[str, ...]:
+            return (*self.module(name), name) if is_bare else self.module(name)
+
+        # Without a head, as models that make vectors are used, names lack the prefix of the rest.
+        is_bare = self._is_pooled and config.embeds
+        return module_names(self.tensors, self.fused, config, full, own, stack)
 
     def _check_embeds(self, config: Any, path: Path) -> None:
         """Raise UnsupportedError for vectors of texts that the model would not make."""

@@ -61,6 +61,20 @@ def test_vectors_are_those_of_transformers(name, backend, tmp_path):
         runner.close()
 
 
+@pytest.mark.parametrize("name", ["qwen3 last", "gemma3 windows"])
+def test_activations_of_the_last_layer_are_those_before_the_norm(name, tmp_path):
+    """Its hidden states are behind the norm, which is a module of its own."""
+    folder, known = written(name, tmp_path / "made"), stored(name)
+    with load(folder, backend="cpu", activations="a32") as model:
+        found = model.activations(known["ids0"].tolist(), ["layers.2", "model.layers.2", "norm"])
+    np.testing.assert_allclose(found["norm"], known["hidden"], atol=TOLERANCE)
+    stream = found["layers.2"]
+    np.testing.assert_array_equal(stream, found["model.layers.2"])
+    weight = values_of("norm.weight", stream.shape[1:]) + ("gemma3" in name)
+    normed = stream / np.sqrt((stream**2).mean(axis=1, keepdims=True) + 1e-6) * weight
+    np.testing.assert_allclose(normed, known["hidden"], atol=TOLERANCE)
+
+
 def write_gguf(name, path, pooling, *, causal=None):
     """A file of these weights, as llama.cpp's conversion writes it, and 1 for its begin token."""
     config, kind = json.loads(str(stored(name)["config"])), name.split()[0].upper()
