@@ -25,14 +25,19 @@ if TYPE_CHECKING:
     from llm_lite.api.token_text import TokenText
     from llm_lite.api.translator import Translator
     from llm_lite.core.errors import LlmLiteError
+    from llm_lite.core.messages.interventions import Interventions, Replace, Scale, Shift
 
 __all__ = [
     "Answer",
     "Conversation",
     "Encoder",
+    "Interventions",
     "LlmLiteError",
     "Model",
     "ModelElsewhere",
+    "Replace",
+    "Scale",
+    "Shift",
     "Token",
     "TokenText",
     "Translator",
@@ -44,9 +49,13 @@ _MODULES = {
     "Answer": "llm_lite.api.answer",
     "Conversation": "llm_lite.api.conversation",
     "Encoder": "llm_lite.api.encoder",
+    "Interventions": "llm_lite.core.messages.interventions",
     "LlmLiteError": "llm_lite.core.errors",
     "Model": "llm_lite.api.model",
     "ModelElsewhere": "llm_lite.api.elsewhere",
+    "Replace": "llm_lite.core.messages.interventions",
+    "Scale": "llm_lite.core.messages.interventions",
+    "Shift": "llm_lite.core.messages.interventions",
     "Token": "llm_lite.api.answer",
     "TokenText": "llm_lite.api.token_text",
     "Translator": "llm_lite.api.translator",

@@ -36,9 +36,10 @@ def _answer(question: Question) -> str:
 
 
 def _row(one: wire.Field) -> str:
-    default = "required" if one.is_required else "" if one.default is None else f"`{one.default}`"
-    about = f"{one.description} Separated by commas." if one.separated else one.description
-    return f"| `{one.name}` | {about} | {default} |"
+    default = (
+        "required" if one.is_required else "" if one.query_default is None else f"`{one.default}`"
+    )
+    return f"| `{one.name}` | {one.about} | {default} |"
 
 
 def _command(question: Question) -> str:

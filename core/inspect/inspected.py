@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
@@ -71,6 +72,11 @@ class InspectedSession(CommittedSession, Protocol):
 
     def write_gains(self, gains: Gains) -> None:
         """Write the gains that the next step uses; `gains` stays what is in force."""
+        ...
+
+    def scratch_steps(self, start: int, count: int) -> AbstractContextManager[None]:
+        """Let steps inside overwrite positions start..start+count-1; everything is restored on
+        exit."""
         ...
 
 

@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import RequestError
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.messages import Event, StepRequest
+from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
 from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.plan import Plan, Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.encoded_text import EncodedText
+from llm_lite.core.questions.interventions.changed_run import ChangedRun
+from llm_lite.core.questions.interventions.table import placed
 from llm_lite.core.questions.question import Parts, Question, RemoteText, Where
 from llm_lite.core.questions.replay import PART, Inspected, Replay
 from llm_lite.core.questions.running import parts_again
@@ -42,6 +45,9 @@ class ReadActivations(StepRequest, frozen=True):
     last: Annotated[
         int | None, about("The position behind the last token; without it, the end.")
     ] = None
+    interventions: Annotated[Interventions, about("Changes under which the tokens run.")] = (
+        NO_CHANGES
+    )
 
 
 class ActivationsRead(Event, frozen=True, eq=False):
@@ -75,7 +81,11 @@ def run(request: ReadActivations, replay: Inspected) -> Parts[ActivationsRead]:
             yield "executor"
         span = _span(request, text, replay.encoded)
         if isinstance(text, EncodedText):
+            if request.interventions:
+                raise RequestError("interventions: an encoder's text runs as it is, without any")
             yield from _of_whole(text, span, own, put)
+        elif request.interventions:
+            yield from _of_changed(request, text, span, own, put)
         else:
             yield from _of_decoded(text, span, own, put)
     yield "anywhere"
@@ -149,6 +159,19 @@ def _of_decoded(
     plan = replay.executor.program.plans[0]
     alone = any(is_behind_layers(plan, site) for site in sites.values())
     for _ in parts_again(replay, span.start, span.stop, run_part, 1 if alone else PART):
+        yield "executor"
+
+
+def _of_changed(
+    request: ReadActivations, replay: Replay, span: range, sites: Mapping[str, Site], put: Put
+) -> Generator[Where, None, None]:
+    """Run tokens that a decoder has read under interventions, and put what the sites make."""
+    plan = replay.executor.program.plans[0]
+    changes = placed(request.interventions, plan, replay.length, replay.model)
+    alone = any(is_behind_layers(plan, site) for site in sites.values())
+    run = ChangedRun(replay, changes)
+    for rows in run.values(span.start, span.stop, sites, 1 if alone else PART):
+        put(rows)
         yield "executor"
 
 

@@ -25,9 +25,9 @@ def run(request: CompareGains, replay: Replay) -> Parts[GainsEffect]:
         raise RequestError("there is nothing to compare: the cache is empty")
     last = replay.length - 1
     ones: Gains = tuple((1.0,) * len(row) for row in replay.gains)
-    p = _log_softmax((yield from logits_after(last, replay, ones)))
+    p = log_softmax((yield from logits_after(last, replay, ones)))
     yield "executor"
-    q = _log_softmax((yield from logits_after(last, replay, replay.gains)))
+    q = log_softmax((yield from logits_after(last, replay, replay.gains)))
     return GainsEffect(max(0.0, float((np.exp(p) * (p - q)).sum())))  # of finite logits, never NaN
 
 
@@ -51,7 +51,8 @@ def logits_after(
     return replay.checked(found[0], f"the logits of token {position}")
 
 
-def _log_softmax(logits: F32) -> NDArray[np.float64]:
+def log_softmax(logits: F32) -> NDArray[np.float64]:
+    """Return log probabilities [V] of logits float32 [V]."""
     shifted = logits.astype(np.float64) - logits.max()
     result: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
     return result

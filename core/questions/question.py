@@ -15,6 +15,7 @@ Answered = TypeVar("Answered")
 # Where the next part may run: on the thread of the executor between two steps, or on any thread,
 # as it only computes with what was copied.
 Where = Literal["executor", "anywhere"]
+TEXT = {"may_be": "text"}  # in the notes of a field of token ids: in Python it may be a text
 Parts = Generator[Where, None, Answered]
 
 

@@ -3,7 +3,8 @@ how a part of it runs again without being stored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
@@ -90,6 +91,11 @@ class Replay(Inspected, Protocol):
     def executor(self) -> Executor: ...
 
     @property
+    def model(self) -> str:
+        """Return the model's name, "" where it is not known."""
+        ...
+
+    @property
     def files(self) -> MappedFiles: ...
 
     @property
@@ -152,8 +158,19 @@ class Replay(Inspected, Protocol):
         state: State | None,
         run: Callable[[Step], None],
         gains: Gains | None = None,
+        tokens: Sequence[int] | None = None,
     ) -> State:
         """Call `run` with the step over tokens start..end-1, which goes on from `state`, under
         these gains or those in force; return the state that it leaves. RequestError once the tokens
-        are others."""
+        are others. `tokens`: others than the sequence's, from position 0 on; within `scratch`."""
+        ...
+
+    def scratch(self, start: int, end: int) -> AbstractContextManager[None]:
+        """Let steps inside store rows of positions start..end-1; afterwards all is as it was.
+        RequestError where the cache lacks what a token at `start` sees, or has no room for the
+        rows."""
+        ...
+
+    def places(self, tensor: Tensor, positions: range) -> list[tuple[int, int]]:
+        """Return the runs (row, count) of a state tensor in which positions lie, in their order."""
         ...

@@ -56,6 +56,7 @@ class RunnerReplay(SessionReplay):
         self._runner, self._readers = runner, readers or Readers()
         if runner.source_encoder is not None:
             self.encoded = EncodedText(runner.source_encoder, runner.session.files)
+        self.model = runner.model_info.name
 
     def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
         return self._readers.reader(request, self._runner.attention_of(request.part))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.moving import runs
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
 from llm_lite.core.inspect.attention import AttentionSource
@@ -37,6 +39,7 @@ class SessionReplay:
     is_shared = False
     encoded: EncodedText | None = None
     decodes = True
+    model = ""
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class SessionReplay:
         self.weights, self.token_text = weights, token_text
         self.length, self.epoch = session.context_used, session.committed.epoch
         self.no_rows = source.note or self.no_rows
+        self._is_scratch = False
 
     @property
     def executor(self) -> Executor:
@@ -122,14 +126,16 @@ class SessionReplay:
         state: State | None,
         run: Callable[[Step], None],
         gains: Gains | None = None,
+        tokens: Sequence[int] | None = None,
     ) -> State:
         self.check()
-        self._check_seen(start)
+        if not self._is_scratch:
+            self._check_seen(start)
         session, states = self._session, self._session.cache.states
         with states.scratch_steps():
             if state is not None:
                 states.write_scratch(start, state)
-            step = session.step(session.tokens()[start:end], start)
+            step = session.step((session.tokens() if tokens is None else tokens)[start:end], start)
             if gains is not None:
                 session.write_gains(gains)
             try:
@@ -141,6 +147,23 @@ class SessionReplay:
                 return {}
             states.note_scratch(start, end, step.states[0][1])
             return states.read(end)
+
+    @contextmanager
+    def scratch(self, start: int, end: int) -> Iterator[None]:
+        self.check()
+        context = self.executor.program.context
+        if end > context:
+            raise RequestError(f"{end:,} tokens do not fit into the context of {context:,}")
+        self._check_seen(start)
+        with self._session.scratch_steps(start, end - start):
+            self._is_scratch = True
+            try:
+                yield
+            finally:
+                self._is_scratch = False
+
+    def places(self, tensor: Tensor, positions: range) -> list[tuple[int, int]]:
+        return list(runs(positions.start, positions.stop, tensor.ring_rows))
 
     def _check_seen(self, position: int) -> None:
         """Raise RequestError where a ring has lost keys that the token attended to."""

@@ -10,6 +10,7 @@ from llm_lite.core.messages import Command
 from llm_lite.core.questions.activations import ACTIVATIONS
 from llm_lite.core.questions.effect import EFFECT
 from llm_lite.core.questions.lens import LENS
+from llm_lite.core.questions.patch import PATCH
 from llm_lite.core.questions.question import Question
 from llm_lite.core.questions.routing import ROUTING
 from llm_lite.core.questions.rows import ROWS
@@ -27,6 +28,7 @@ QUESTIONS = (
     STATES,
     SCORES,
     EFFECT,
+    PATCH,
     TRACE,
 )
 BY_REQUEST: Mapping[type[Command], Question] = MappingProxyType(

@@ -6,9 +6,11 @@ as NPZ, or in JSON as nested lists in which null stands for what is no number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Any, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -17,21 +19,42 @@ from numpy.typing import NDArray
 
 from llm_lite.core.checked import CheckError, convert
 from llm_lite.core.errors import RequestError
-from llm_lite.core.questions.question import Question
+from llm_lite.core.questions.question import TEXT, Question
 
 DIGITS = 7  # significant ones of a number in JSON: float32 has no more
 Arrays = dict[str, NDArray[Any]]
 
 
 class Field(Struct, frozen=True):
-    """A parameter of a request. `separated`: a tuple, whose texts stand separated by commas."""
+    """A parameter of a request. `form`: "list" of a tuple, whose texts or numbers stand separated
+    by commas; "record" of records, which are JSON."""
 
     name: str
     kind: Any  # as in the record, with its limits
     description: str
     default: Any  # where it is not required
     is_required: bool
-    separated: bool = False
+    form: Literal["value", "list", "record"] = "value"
+    may_be_text: bool = False  # token ids, for which a text may stand where there is a tokenizer
+
+    @property
+    def separated(self) -> bool:
+        return self.form == "list"
+
+    @property
+    def about(self) -> str:
+        """Return what the parameter is, with how it is written."""
+        how = {"value": "", "list": " Separated by commas.", "record": " JSON."}[self.form]
+        return f"{self.description}{how}"
+
+    @property
+    def query_kind(self) -> Any:
+        """Return the type of the parameter in an address."""
+        return self.kind if self.form == "value" else str if self.is_required else str | None
+
+    @property
+    def query_default(self) -> Any:
+        return self.default if self.form == "value" else None
 
 
 def parameters(question: Question) -> tuple[Field, ...]:
@@ -40,19 +63,30 @@ def parameters(question: Question) -> tuple[Field, ...]:
     return tuple(
         Field(
             one.name,
-            str if _is_tuple(hints[one.name]) else hints[one.name],
+            hints[one.name],
             description_of(hints[one.name]),
             one.default,
             one.required,
-            _is_tuple(hints[one.name]),
+            _form(hints[one.name]),
+            _notes(hints[one.name]) == TEXT,
         )
         for one in msgspec.structs.fields(question.request)
     )
 
 
-def request_of(question: Question, values: Mapping[str, Any]) -> Any:
-    """Return the request with these values of its parameters; others have their defaults.
-    RequestError for a parameter that it lacks or does not have, or a value of another kind."""
+def takes_records(question: Question) -> bool:
+    """Return whether a parameter is of records, which may be longer than an address."""
+    return any(one.form == "record" for one in parameters(question))
+
+
+def request_of(
+    question: Question,
+    values: Mapping[str, Any],
+    ids_of: Callable[[str], Sequence[int]] | None = None,
+) -> Any:
+    """Return the request with these values of its parameters; others have their defaults. `ids_of`
+    makes token ids of a text, where one may stand for them. RequestError for a parameter that it
+    lacks or does not have, or a value of another kind."""
     known = {one.name: one for one in parameters(question)}
     for name in values:
         if name not in known:
@@ -61,12 +95,34 @@ def request_of(question: Question, values: Mapping[str, Any]) -> Any:
     for one in known.values():
         if one.is_required and one.name not in given:
             raise RequestError(f"{one.name}: {question.name} needs it. {one.description}".strip())
-        if one.separated and isinstance(given.get(one.name), str):
-            given[one.name] = tuple(given[one.name].split(","))
+        if one.name in given:
+            given[one.name] = _given(one, given[one.name], ids_of)
     try:
         return convert(given, question.request)
     except CheckError as error:
         raise RequestError(str(error)) from None
+
+
+def _given(one: Field, value: Any, ids_of: Callable[[str], Sequence[int]] | None) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Struct):
+        return msgspec.to_builtins(value)
+    if not isinstance(value, str) or one.form == "value":
+        return value
+    if one.form == "record":
+        try:
+            return msgspec.json.decode(value)
+        except msgspec.DecodeError as error:
+            raise RequestError(f"{one.name}: expected JSON: {error}") from None
+    if one.may_be_text and ids_of is not None:
+        return [int(token) for token in ids_of(value)]
+    return [_number(part) for part in value.split(",")] if value else []
+
+
+def _number(text: str) -> str | int:
+    """Return the number that a text is, or the text."""
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text.strip()) else text
 
 
 def query_of(question: Question, request: Any) -> dict[str, str]:
@@ -75,9 +131,19 @@ def query_of(question: Question, request: Any) -> dict[str, str]:
     found = {}
     for one in parameters(question):
         value = getattr(request, one.name)
-        if one.is_required or value != one.default:
-            found[one.name] = ",".join(value) if one.separated else _text(value)
+        if not one.is_required and value == one.default:
+            continue
+        if one.form == "record":
+            found[one.name] = msgspec.json.encode(value).decode()
+        else:
+            found[one.name] = ",".join(map(str, value)) if one.separated else _text(value)
     return found
+
+
+def body_of(question: Question, request: Any) -> dict[str, Any]:
+    """Return the parameters of a request as JSON has them."""
+    found = msgspec.to_builtins(request)
+    return {one.name: found[one.name] for one in parameters(question)}
 
 
 def arrays_of(answer: Struct) -> Arrays:
@@ -114,7 +180,7 @@ def _field(name: str, value: NDArray[Any], kind: Any) -> Any:
             raise ValueError(f"{name[:80]}: expected {np.dtype(dtype)}, found {value.dtype}")
         return value
     try:
-        return convert(value.item(), kind)
+        return convert(value.tolist() if _is_tuple(kind) else value.item(), kind)
     except CheckError as error:
         raise ValueError(f"{name[:80]}: {error}") from None
 
@@ -159,8 +225,28 @@ def description_of(kind: Any) -> str:
     return next((one.description or "" for one in get_args(kind) if isinstance(one, Meta)), "")
 
 
+def _bare(kind: Any) -> Any:
+    """Return a type without its notes, and without null."""
+    bare = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
+    others = [one for one in get_args(bare) if one is not NoneType]
+    if get_origin(bare) in (Union, UnionType) and len(others) == 1:
+        return _bare(others[0])
+    return bare
+
+
 def _is_tuple(kind: Any) -> bool:
-    return get_origin(get_args(kind)[0] if hasattr(kind, "__metadata__") else kind) is tuple
+    return get_origin(_bare(kind)) is tuple
+
+
+def _form(kind: Any) -> Literal["value", "list", "record"]:
+    bare = _bare(kind)
+    if isinstance(bare, type) and issubclass(bare, Struct):
+        return "record"
+    return "list" if _is_tuple(kind) else "value"
+
+
+def _notes(kind: Any) -> Any:
+    return next((one.extra for one in get_args(kind) if isinstance(one, Meta) and one.extra), None)
 
 
 def _text(value: Any) -> str:

@@ -52,6 +52,7 @@ MOST_LAYERS = 1024
 MOST_EXPERTS = 1 << 16
 MOST_HEADS = 1 << 14  # of all layers: the largest models have about so many
 SECONDS = 60.0
+LONGEST_QUERY = 2000  # characters, which every program on the way takes
 LONG_SECONDS = 600.0  # for what takes a pass over all keys, behind what others ask
 
 
@@ -256,9 +257,14 @@ class RemoteInspection:
         if (own := _OWN_FORM.get(type(request))) is not None:
             return own(self, held, request, exchange)
         question = BY_REQUEST[type(request)]
-        query = {"response": held.response, **wire.query_of(question, request), "format": "npz"}
-        path = f"/inspect/{question.name}?{urlencode(query)}"
-        raw = self._client.fetch("GET", path, None, exchange, LONG_SECONDS, MOST_BYTES)
+        path, more = f"/inspect/{question.name}", {"response": held.response, "format": "npz"}
+        query = urlencode({**more, **wire.query_of(question, request)})
+        if len(query) > LONGEST_QUERY and wire.takes_records(question):
+            body = {**more, **wire.body_of(question, request)}
+            raw = self._client.fetch("POST", path, body, exchange, LONG_SECONDS, MOST_BYTES)
+        else:
+            path = f"{path}?{query}"
+            raw = self._client.fetch("GET", path, None, exchange, LONG_SECONDS, MOST_BYTES)
         try:
             arrays = npz_arrays(raw)
             arrays.pop("response", None)

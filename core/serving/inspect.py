@@ -354,15 +354,26 @@ def _read(
 ) -> NDArray[np.uint8]:
     """Return copies of the rows of positions first..last-1, page by page; those of others where
     a cache with a window does not have them."""
-    shape, tensor = batch.program.pages, _state(batch, name)
-    assert shape is not None
+    tensor = _state(batch, name)
     parts = [np.zeros((0, tensor_row_bytes(tensor)), np.uint8)]
-    places = shape.places(held.pages, tensor.shape[0], tensor.ring, batch.pool.window_table)
-    for index in range(first // PAGE, pages_for(last)):
-        begin, end = max(first, index * PAGE), min(last, (index + 1) * PAGE)
-        row = int(places[index]) * PAGE + begin % PAGE
-        parts.append(batch.executor.read_state(name, row, end - begin))
+    for row, count in places(batch, held, tensor, range(first, last)):
+        parts.append(batch.executor.read_state(name, row, count))
     return np.concatenate(parts)
+
+
+def places(
+    batch: Batch, held: CachedResponse, tensor: Tensor, positions: range
+) -> list[tuple[int, int]]:
+    """Return the runs (row, count) of a state tensor in which positions of a response lie, page by
+    page."""
+    shape, found = batch.program.pages, []
+    assert shape is not None
+    pages = shape.places(held.pages, tensor.shape[0], tensor.ring, batch.pool.window_table)
+    for index in range(positions.start // PAGE, pages_for(positions.stop)):
+        begin = max(positions.start, index * PAGE)
+        end = min(positions.stop, (index + 1) * PAGE)
+        found.append((int(pages[index]) * PAGE + begin % PAGE, end - begin))
+    return found
 
 
 def _decoded(batch: Batch, name: str, data: NDArray[np.uint8], heads: int) -> F32:

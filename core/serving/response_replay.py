@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import GoneError, RequestError
 from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.moving import written_tensors
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
 from llm_lite.core.generation.token_texts import text_of, with_texts
@@ -44,6 +46,8 @@ class ResponseReplay:
     def __init__(self, batch: Batch, held: CachedResponse) -> None:
         self._batch, self._held, self.length = batch, held, len(held.tokens)
         self._slots = StateSlots(batch.executor)
+        self._is_scratch = False
+        self.model = batch.runner.model_info.name
 
     @property
     def executor(self) -> Executor:
@@ -151,9 +155,11 @@ class ResponseReplay:
         state: State | None,
         run: Callable[[Step], None],
         gains: Gains | None = None,
+        tokens: Sequence[int] | None = None,
     ) -> State:
         batch, held, states = self._batch, self._held, self._batch.pool.states
-        held.check_seen(start, batch.layers)
+        if not self._is_scratch:
+            held.check_seen(start, batch.layers)
         slot = states.allocate() if states is not None else 0
         if slot is None:
             raise RequestError(
@@ -162,7 +168,7 @@ class ResponseReplay:
         try:
             if state:
                 self._slots.write(slot, state)
-            ids = np.array(held.tokens[start:end], np.int32)
+            ids = np.array((held.tokens if tokens is None else tokens)[start:end], np.int32)
             pages = held.pages[: pages_for(end)]
             weighed = batch.slots.slot_of(held.gains if gains is None else gains)
             slots = slot if state else NO_STATE, slot
@@ -171,6 +177,38 @@ class ResponseReplay:
         finally:
             if states is not None:
                 states.release(slot)
+
+    @contextmanager
+    def scratch(self, start: int, end: int) -> Iterator[None]:
+        batch, held, saved = self._batch, self._held, []
+        if start:
+            held.check_seen(start, batch.layers)
+        pages, windows = held.pages[start // PAGE : pages_for(end)], batch.pool.windows
+        room = len(held.pages) * PAGE
+        if end > room:
+            raise RequestError(
+                f"{end:,} tokens do not fit into the part of the cache that {held.name} has, of "
+                f"{room:,} positions"
+            )
+        if windows is not None and not all(windows.has(int(page)) for page in pages):
+            raise RequestError(
+                f"what token {start} sees is no longer in the caches of layers with a window: "
+                f"expected a position from {held.windows_from} on"
+            )
+        for tensor in written_tensors(batch.program.plans[0]):
+            for row, count in self.places(tensor, range(start, end)):
+                rows = batch.executor.read_state(tensor.name, row, count)
+                saved.append((tensor.name, row, rows))
+        self._is_scratch = True
+        try:
+            yield
+        finally:
+            self._is_scratch = False
+            for name, row, rows in saved:
+                batch.executor.write_state(name, row, rows)
+
+    def places(self, tensor: Tensor, positions: range) -> list[tuple[int, int]]:
+        return inspect.places(self._batch, self._held, tensor, positions)
 
     def checked(self, values: Values, what: str) -> Values:
         return self._batch.runner.session.checked(values, what)

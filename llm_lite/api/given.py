@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast, get_args
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import ArrayLike, NDArray
 
+from llm_lite.core.checked import CheckError, convert
 from llm_lite.core.errors import RequestError
 from llm_lite.core.loading.accelerators import check_backend
 from llm_lite.core.messages import (
@@ -24,11 +26,14 @@ from llm_lite.core.messages import (
     Role,
     SamplingOptions,
 )
+from llm_lite.core.messages.interventions import Change, Interventions
 from llm_lite.core.messages.sampling_options import OPTIONS
 
 Message = ChatMessage | Mapping[str, str]  # {"role": "user", "content": "Hello"}
 Text = str | Sequence[int] | NDArray[np.integer[Any]]  # a text, or the ids of its tokens
 Chosen = int | Sequence[int] | None  # one, some or all layers or heads
+# Interventions, one change, or several of them; vectors and rows may be arrays.
+Changes = Interventions | Change | Mapping[str, Any] | Sequence[Change | Mapping[str, Any]]
 
 _ROLES = get_args(Role)
 _OTHER_NAMES = {"developer": "system", "function": "tool"}  # as OpenAI has them
@@ -55,6 +60,28 @@ def engine_options(given: Mapping[str, Any]) -> EngineOptions:
     chosen: dict[str, Any] = dict(given)
     chosen |= {name: 0 for name in _CHOSEN if chosen.get(name) == -1}
     return EngineOptions(**chosen)
+
+
+def interventions_of(given: Changes) -> Interventions:
+    """Check and return interventions. RequestError where a change is none."""
+    if isinstance(given, Interventions):
+        changes, model = list[Any](given.changes), given.model
+    else:
+        one = isinstance(given, Struct | Mapping)
+        changes, model = [given] if one else list(cast(Sequence[Any], given)), ""
+    try:
+        plain = msgspec.to_builtins(changes, enc_hook=_array_as_list)
+        return convert({"changes": plain, "model": model}, Interventions)
+    except CheckError as error:
+        raise RequestError(f"interventions: {error}") from None
+    except TypeError as error:
+        raise RequestError(f"interventions: expected changes, found {error}") from None
+
+
+def _array_as_list(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(type(value).__name__)
 
 
 def sampling_options(given: Mapping[str, Any], model: ModelInfo | None = None) -> SamplingOptions:

@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from llm_lite.api.answer import Answer, ComputedAnswer
 from llm_lite.api.closing import ClosedByWith
 from llm_lite.api.given import (
+    Changes,
     Chosen,
     Message,
     Text,
     chosen_of,
     gains_of,
+    interventions_of,
     messages_of,
     numbers_of,
     place_of,
@@ -69,12 +71,14 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.encoding import Mask
 from llm_lite.core.messages.inspecting.inside import Direction
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
+from llm_lite.core.messages.interventions import NO_CHANGES
 from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
 from llm_lite.core.questions import wire
 from llm_lite.core.questions.activations import ActivationsRead, ReadActivations
 from llm_lite.core.questions.attention_reader import check_rollout
 from llm_lite.core.questions.lens import layer_logits
+from llm_lite.core.questions.patch import Patched
 from llm_lite.core.questions.question import answer_of
 from llm_lite.core.questions.runner_replay import RunnerReplay, sites_of_runner
 from llm_lite.core.questions.scores import ReadScores, ScoresRead
@@ -356,7 +360,7 @@ class Model(ClosedByWith):
         docs/questions.md lists: `model.ask("Hello", "lens", position=0)`. RequestError where there
         is no such question, or the model cannot answer it."""
         found = named(question)
-        request = wire.request_of(found, parameters)
+        request = wire.request_of(found, parameters, self._ids)
         return found.present(self._ask(self._ids(text), request))
 
     def sites(self) -> tuple[Site, ...]:
@@ -365,14 +369,43 @@ class Model(ClosedByWith):
         return sites_of_runner(self._loaded)
 
     def activations(
-        self, text: Text, sites: str | Sequence[str], first: int = 0, last: int | None = None
+        self,
+        text: Text,
+        sites: str | Sequence[str],
+        first: int = 0,
+        last: int | None = None,
+        *,
+        interventions: Changes = NO_CHANGES,
     ) -> dict[str, NDArray[np.float32]]:
         """Return what sites of the model make of the tokens `first`..`last`-1 of a text, float32
-        [tokens, columns] by the name that was given. RequestError for a site that there is not."""
+        [tokens, columns] by the name that was given, under interventions. RequestError for a site
+        that there is not."""
         names = (sites,) if isinstance(sites, str) else tuple(sites)
-        request = ReadActivations(names, first, last)
+        request = ReadActivations(names, first, last, interventions_of(interventions))
         found: ActivationsRead = self._ask(self._ids(text), request)
         return dict(found.values)
+
+    def patch(
+        self,
+        text: Text,
+        source: Text | None = None,
+        sites: str | Sequence[str] = (),
+        positions: Sequence[int] | None = None,
+        *,
+        interventions: Changes = NO_CHANGES,
+        **more: Any,
+    ) -> Patched:
+        """Return what would follow a text, had the model computed at `sites` and `positions` what
+        it computes of another text, the `source`, or with interventions. `more` are the other
+        parameters of `patch` in docs/questions.md. RequestError where something does not fit."""
+        given = {
+            "sites": [sites] if isinstance(sites, str) else list(sites),
+            "source": [] if source is None else [int(one) for one in self._ids(source)],
+            "positions": None if positions is None else [int(one) for one in positions],
+            "interventions": interventions_of(interventions),
+        }
+        found: Patched = self.ask(text, "patch", **given, **more)
+        return found
 
     def _ask(self, ids: Sequence[int], request: StepRequest) -> Any:
         """Return the answer to a question of core/questions/table.py about a text."""

@@ -540,7 +540,7 @@ def _span(query: AttentionQuery, held: AnswerTokens) -> tuple[int, int]:
 
 def wants_arrays(call: Call) -> bool:
     """Return whether a request asks for NPZ, by its query or its header."""
-    asked = call.query.format
+    asked = (call.query or call.body).format
     return asked == "npz" or (asked is None and NPZ in call.request.headers.get("accept", ""))
 
 

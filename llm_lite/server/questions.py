@@ -22,27 +22,32 @@ from llm_lite.server.inspect import (
     npz_response,
     wants_arrays,
 )
+from llm_lite.server.schema import Body
 from llm_lite.server.sending import LargeResponse
 
 
-def endpoint_of(question: Question, finds: str) -> Endpoint:
-    """Return the row of a question's address, /inspect/NAME."""
+def endpoints_of(question: Question, finds: str) -> tuple[Endpoint, ...]:
+    """Return the rows of a question's address, /inspect/NAME: GET, and where a parameter is a
+    record, which may be long, POST with all of them in a body."""
     about = (question.answer.__doc__ or "").split("\n\n")[0]
-    return Endpoint(
-        "GET",
-        f"/inspect/{question.name}",
-        f"Ask {question.subject}.",
-        _handler(question),
-        Given(about, ((JSON, _reply(question)), (NPZ, None))),
-        query=_query(question),
-        finds=finds,
+    path, subject = f"/inspect/{question.name}", f"Ask {question.subject}"
+    handle, given = _handler(question), Given(about, ((JSON, _reply(question)), (NPZ, None)))
+    by_query = Endpoint(
+        "GET", path, f"{subject}.", handle, given, query=_query(question), finds=finds
+    )
+    if not wire.takes_records(question):
+        return (by_query,)
+    about_body = f"{subject}, with its parameters in a body."
+    return (
+        by_query,
+        Endpoint("POST", path, about_body, handle, given, body=_body(question), finds=finds),
     )
 
 
 def _handler(question: Question) -> Callable[[Call], Awaitable[Response]]:
     async def answer(call: Call) -> Response:
-        query: CacheQuery = call.query
-        given = {one.name: getattr(query, one.name) for one in wire.parameters(question)}
+        asked = call.query or call.body
+        given = {one.name: getattr(asked, one.name) for one in wire.parameters(question)}
         request = wire.request_of(question, given)
         as_arrays = wants_arrays(call)
 
@@ -51,14 +56,14 @@ def _handler(question: Question) -> Callable[[Call], Awaitable[Response]]:
                 raise CheckError("format", f"expected npz for {size:,} numbers, found json")
 
         found = await call.in_thread(
-            lambda left: call.service.ask(query.response, request, left, check), at_length=True
+            lambda left: call.service.ask(asked.response, request, left, check), at_length=True
         )
         if as_arrays:
-            arrays = {"response": np.array(query.response), **wire.arrays_of(found)}
+            arrays = {"response": np.array(asked.response), **wire.arrays_of(found)}
             return await call.in_thread(lambda _: npz_response(arrays))
         check(wire.size_of(found))  # of questions that do not say it before
         fields = {name: getattr(found, name) for name in found.__struct_fields__}
-        reply = {"response": query.response, **fields}
+        reply = {"response": asked.response, **fields}
         return await call.in_thread(lambda _: LargeResponse(wire.plain(reply)))
 
     return answer
@@ -66,9 +71,9 @@ def _handler(question: Question) -> Callable[[Call], Awaitable[Response]]:
 
 def _query(question: Question) -> type[CacheQuery]:
     fields: list[Any] = [
-        (one.name, Annotated[one.kind, Meta(description=_described(one))], one.default)
+        (one.name, Annotated[one.query_kind, Meta(description=one.about)], one.query_default)
         if not one.is_required
-        else (one.name, Annotated[one.kind, Meta(description=_described(one))])
+        else (one.name, Annotated[one.query_kind, Meta(description=one.about)])
         for one in wire.parameters(question)
     ]
     name = f"{question.request.__name__}Query"
@@ -79,8 +84,18 @@ def _query(question: Question) -> type[CacheQuery]:
     return made
 
 
-def _described(one: wire.Field) -> str:
-    return f"{one.description} Separated by commas." if one.separated else one.description
+def _body(question: Question) -> type[Body]:
+    """Return the body that has the parameters of `_query`, of their own types."""
+    shared = get_type_hints(CacheQuery, include_extras=True)
+    fields: list[Any] = [("response", shared["response"]), ("format", shared["format"], None)]
+    for one in wire.parameters(question):
+        kind = one.kind if one.is_required or one.form == "value" else one.kind | None
+        field = one.name, Annotated[kind, Meta(description=one.description)]
+        fields.append(field if one.is_required else (*field, one.query_default))
+    name = f"{question.request.__name__}Body"
+    made = msgspec.defstruct(name, fields, bases=(Body,), kw_only=True)
+    assert issubclass(made, Body)
+    return made
 
 
 def _reply(question: Question) -> type[msgspec.Struct]:

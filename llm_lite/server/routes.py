@@ -38,7 +38,7 @@ from llm_lite.server.openai.tokens import (
     tokenize,
 )
 from llm_lite.server.page import Page
-from llm_lite.server.questions import endpoint_of
+from llm_lite.server.questions import endpoints_of
 from llm_lite.server.security import Guard
 from llm_lite.server.shared import Shared
 
@@ -206,7 +206,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         query=inspect.CacheQuery,
         finds=_A_RESPONSE,
     ),
-    *(endpoint_of(one, _A_RESPONSE) for one in QUESTIONS if one not in inspect.OWN_FORM),
+    *(
+        row
+        for one in QUESTIONS
+        if one not in inspect.OWN_FORM
+        for row in endpoints_of(one, _A_RESPONSE)
+    ),
     Endpoint(
         "GET",
         "/inspect/cache",

@@ -6,6 +6,7 @@ from tests.paths import ROOT
 from tests.recipes import (
     toy_command,
     toy_feature,
+    toy_intervention,
     toy_op,
     toy_option,
     toy_question,
@@ -21,6 +22,7 @@ OPTION, SETTING = "A sampler option", "A boolean setting"
 FEATURE = "A feature with state and a thread"
 TASK = "A task of the engine"
 QUESTION = "A question"
+INTERVENTION = "A kind of intervention"
 NAMED = {
     OP: places(OP, op=toy_op.OP),
     VIEW: places(VIEW, folder=toy_view.FOLDER, view=toy_view.VIEW),
@@ -30,6 +32,7 @@ NAMED = {
     FEATURE: places(FEATURE, feature=toy_feature.FEATURE),
     TASK: places(TASK, feature=toy_task.FEATURE, task=toy_task.TASK),
     QUESTION: places(QUESTION, question=toy_question.QUESTION),
+    INTERVENTION: places(INTERVENTION, kind=toy_intervention.KIND),
 }
 EDITS = {
     OP: toy_op.EDITS,
@@ -40,8 +43,17 @@ EDITS = {
     FEATURE: toy_feature.EDITS,
     TASK: toy_task.EDITS,
     QUESTION: toy_question.EDITS,
+    INTERVENTION: toy_intervention.EDITS,
 }
-MOST_PLACES = {OPTION: 3, SETTING: 2, VIEW: 5, FEATURE: 9, TASK: 4, QUESTION: 3}
+MOST_PLACES = {
+    OPTION: 3,
+    SETTING: 2,
+    VIEW: 5,
+    FEATURE: 9,
+    TASK: 4,
+    QUESTION: 3,
+    INTERVENTION: 4,
+}
 SOURCES = (
     "ops/toy.cpp",
     "ops/table.cpp",
@@ -100,6 +112,7 @@ WORKS = {
     FEATURE: toy_feature.works,
     TASK: toy_task.works,
     QUESTION: toy_question.works,
+    INTERVENTION: toy_intervention.works,
 }
 
 

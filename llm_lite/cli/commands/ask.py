@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,21 @@ from llm_lite.cli.engine_words import engine_options
 from llm_lite.cli.terminal.inputs import read_tokens
 from llm_lite.cli.terminal.output import note, show_json, tell, warn
 from llm_lite.core.errors import RequestError
+from llm_lite.core.files.text_input import read_text
 from llm_lite.core.files.writing import check_place, replaced
 from llm_lite.core.loading import loader
 from llm_lite.core.questions import wire
 from llm_lite.core.questions.question import Question
 from llm_lite.core.questions.table import named
 
+LONGEST_FILE = 256 << 20  # bytes of a parameter
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the answer as JSON, or write its arrays to --out."""
     question = named(arguments.question)
     given = dict(_parameter(question, one) for one in arguments.parameters)
-    wire.request_of(question, given)  # refused before the model is read
+    wire.request_of(question, given, lambda text: (0,))  # refused before the model is read
     if arguments.out is not None:
         check_place(arguments.out)
     file = loader.open_model(arguments.model, lambda *_: None, warn)
@@ -51,10 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _parameter(question: Question, text: str) -> tuple[str, Any]:
-    """Return a parameter and its value, of "name=value"; values that are JSON are read as such."""
+    """Return a parameter and its value, of "name=value" or "name=@file"; values that are JSON are
+    read as such."""
     name, equals, value = text.partition("=")
     if not equals:
         raise RequestError(f"{text[:80]!r}: expected NAME=VALUE, as {_sample(question)}")
+    if value.startswith("@"):
+        value = read_text(Path(value[1:]), LONGEST_FILE)
     try:
         return name, json.loads(value)
     except ValueError:

@@ -7,6 +7,7 @@ import pytest
 
 import llm_lite
 from llm_lite.cli.main import main
+from llm_lite.core.questions import wire
 from llm_lite.core.questions.table import QUESTIONS
 from tests.encoder_checks import write_case as write_encoder
 from tests.encoder_families import family_of
@@ -30,14 +31,24 @@ def run(capsys, *words):
     ids=lambda one: one.name,
 )
 def test_every_question_prints_its_answer(tiny_llama, capsys, question):
-    words = [f"{n}={json.dumps(getattr(question.example, n))}" for n in _given(question.example)]
+    given = wire.body_of(question, question.example).items()
+    words = [f"{name}={json.dumps(value)}" for name, value in given if value is not None]
     code, out, err = run(capsys, "ask", tiny_llama, question.name, *words, *TEXT)
     assert code == 0, err
     assert set(json.loads(out)) == set(question.answer.__struct_fields__)
 
 
-def _given(request):
-    return [name for name in request.__struct_fields__ if getattr(request, name) is not None]
+def test_a_parameter_may_be_a_text_or_stand_in_a_file(tiny_llama, tmp_path, capsys):
+    changes = tmp_path / "changes.json"
+    changes.write_text('{"changes": [{"kind": "scale", "site": "embedding", "factor": 0.5}]}')
+    words = ("source=another text", "sites=embedding", f"interventions=@{changes}", "count=3")
+    code, out, err = run(capsys, "ask", tiny_llama, "patch", *words, *TEXT)
+    assert code == 0, err
+    found = json.loads(out)
+    assert 3 <= len(found["tokens"]) == len(found["texts"]) <= 9 and found["kl"][0][0] > 0
+    changes.write_text('{"changes": [{"kind": "bend", "site": "embedding"}]}')
+    code, _, err = run(capsys, "ask", tiny_llama, "patch", *words, *TEXT)
+    assert code == 1 and "interventions.changes[0]" in err
 
 
 def test_arrays_are_written(tiny_llama, tmp_path, capsys):

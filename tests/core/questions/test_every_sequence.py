@@ -17,9 +17,11 @@ import llm_lite
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.messages import ChatMessage, Generate, SamplingOptions
+from llm_lite.core.messages.interventions import Interventions, Shift
 from llm_lite.core.messages.remote import ApiKey
 from llm_lite.core.questions import activations, wire
 from llm_lite.core.questions.activations import ReadActivations
+from llm_lite.core.questions.patch import ReadPatch
 from llm_lite.core.questions.table import BY_NAME, BY_REQUEST, QUESTIONS, named
 from llm_lite.core.remote.address import read_address
 from llm_lite.core.remote.client import Client, Exchange
@@ -38,6 +40,10 @@ from tests.runners import exact, running
 
 HELLO = (ChatMessage("user", "Why is the sky blue?"),)
 FEW = SamplingOptions(temperature=0.0, max_new_tokens=8)
+SHIFTED = Interventions(
+    (Shift("layers.0.feed_forward.residual", tuple(1 / (1 + i) for i in range(64)), None, (4, 5)),)
+    * 2
+)  # longer than an address may be
 _OF_A_MOMENT = ("version", "epoch")
 
 
@@ -70,6 +76,9 @@ def elsewhere(service: Any) -> Iterator[RemoteEngine]:
 WANTED = (
     *(one.example for one in QUESTIONS),
     ReadActivations(("layers.1.attention.heads", "logits"), 3),  # which run tokens in two ways
+    ReadActivations(("logits",), 3, interventions=SHIFTED),
+    ReadPatch(("layers.0.feed_forward.residual",), (7, 8, 9, 10), (2, 3), each=True),
+    ReadPatch(interventions=SHIFTED),
 )
 
 
@@ -146,7 +155,7 @@ def test_the_size_of_an_answer_is_told_before_the_work(client, models, monkeypat
     assert ran == []
 
 
-@pytest.mark.parametrize("name", ["scores", "effect", "activations"])
+@pytest.mark.parametrize("name", ["scores", "effect", "activations", "patch"])
 def test_a_request_comes_back_from_its_parameters(name: str) -> None:
     question = named(name)
     texts = wire.query_of(question, question.example)

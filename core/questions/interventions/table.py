@@ -1,0 +1,76 @@
+"""The table of interventions. Another kind is a record of core/messages/interventions.py, a file
+beside this, and a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.messages.interventions import Change, Interventions
+from llm_lite.core.plan.plan import Plan
+from llm_lite.core.questions.interventions.kind import Kind, Place, SiteValues, place_of
+from llm_lite.core.questions.interventions.replace import REPLACE
+from llm_lite.core.questions.interventions.scale import SCALE
+from llm_lite.core.questions.interventions.shift import SHIFT
+from llm_lite.core.questions.sites import sites_named
+
+KINDS = (
+    SCALE,
+    SHIFT,
+    REPLACE,
+)
+BY_RECORD: Mapping[type[Change], Kind] = MappingProxyType({one.record: one for one in KINDS})
+
+
+class PlacedChange(Struct, frozen=True):
+    """A change that fits the place of a plan that it acts at."""
+
+    change: Change
+    place: Place
+
+    @property
+    def positions(self) -> tuple[int, ...] | None:
+        return self.change.positions
+
+    def apply(self, found: SiteValues) -> None:
+        """Change what the site makes in a step."""
+        BY_RECORD[type(self.change)].apply(self.change, self.place, found)
+
+
+def placed(
+    interventions: Interventions, plan: Plan, length: int | None = None, model: str = ""
+) -> tuple[PlacedChange, ...]:
+    """Return the changes with their places in a plan of the model called `model`, which run a text
+    of `length` tokens, where it is known. RequestError where one does not fit."""
+    made_for = interventions.model
+    if made_for and model and made_for != model:
+        raise RequestError(
+            f"interventions: they were made for {made_for[:80]}, and the model is {model}"
+        )
+    changes = interventions.changes
+    sites = sites_named(plan, {change.site for change in changes})
+    found = []
+    for number, change in enumerate(changes):
+        place = place_of(plan, sites[change.site], f"interventions[{number}]")
+        if change.unit is not None and not 0 <= change.unit < place.units:
+            raise RequestError(
+                f"{place.at}.unit: {place.site.name} has {place.unit_name}s 0 to "
+                f"{place.units - 1:,}, found {change.unit:,}"
+            )
+        BY_RECORD[type(change)].check(change, place)
+        if length is not None:
+            _check_positions(place, change.positions or (), length)
+        found.append(PlacedChange(change, place))
+    return tuple(found)
+
+
+def _check_positions(place: Place, positions: Sequence[int], length: int) -> None:
+    beyond = next((one for one in positions if not 0 <= one < length), None)
+    if beyond is not None:
+        raise RequestError(
+            f"{place.at}.positions: expected 0 to {length - 1}, the tokens of the text, found "
+            f"{beyond:,}"
+        )
