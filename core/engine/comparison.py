@@ -141,7 +141,8 @@ def compare_runs(command: CompareRuns, context: TaskContext) -> None:
         a, b = (_open(command, number, prompt, context, stack) for number in RUNS)
         sampling = _sampling(command)
         for run in (a, b):
-            run.runner.session.set_gains(context.runner.session.gains, throughout=True)
+            changes = context.runner.session.changes
+            run.runner.set_gains(context.runner.session.gains, changes.shifts, throughout=True)
             run.begin(prompt, sampling)
         answering = [a, b]
         while answering:

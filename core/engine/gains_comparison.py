@@ -39,11 +39,11 @@ def compare_answer(task: CompareAnswer, context: TaskContext) -> None:
     if count <= 0:
         raise RequestError("there is no answer to compare, or it is not in the context")
     answer = task.tokens[:count]
-    before, gains = session.tokens(), session.gains
+    before, changes, gains = session.tokens(), session.changes, session.gains
     try:
         context.emit(AnswerDivergence(_divergence(task, context, prompt, answer)))
     finally:
-        session.set_gains(gains, throughout=True)
+        session.set_gains(gains, changes.shifts, throughout=True)
         _read_again(session, before, _stop(context))
 
 

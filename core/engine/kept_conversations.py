@@ -72,7 +72,9 @@ class KeptConversations:
             identity = self._identity_of(runner)
             made = runner.session.cache.held.made
             if made:  # the gains in force may be those of the conversation that comes next
-                identity = replace(identity, gains=made[0].gains)
+                changes = made[0].interventions
+                now = replace(identity.conditions, interventions=changes)
+                identity = replace(identity, conditions=now)
             holds = (identity, runner.session.tokens())
             if self._known.get(command.path) == holds and Path(command.path).is_file():
                 handle.end()
@@ -168,7 +170,7 @@ class KeptConversations:
         session = runner.session
         if self._identity[0] is not runner.model_file:
             self._identity = (runner.model_file, cache_transfer.identity(runner).model)
-        return on_disk.Identity(self._identity[1], session.made_by, session.gains)
+        return on_disk.Identity(self._identity[1], session.conditions)
 
     # On the thread that writes
 

@@ -16,6 +16,7 @@ from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.errors import DeviceError, RequestError
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Gains
+from llm_lite.core.messages.interventions import Interventions
 
 
 class SteppedWork(Protocol):
@@ -24,6 +25,11 @@ class SteppedWork(Protocol):
     @property
     def gains(self) -> Gains | None:
         """Return the work's own gains of the heads; None for those in force."""
+        ...
+
+    @property
+    def interventions(self) -> Interventions:
+        """Return the work's own interventions; without any, those in force act."""
         ...
 
     def begin(self, runner: Runner) -> None:
@@ -66,7 +72,7 @@ def run_steps(
                 serve_clients()
                 if runner is None or runner is not host.runner:
                     runner = _runner(host)
-                    requests.begin_answer(runner, work.gains)
+                    requests.begin_answer(runner, work.gains, work.interventions)
                     work.begin(runner)
                 before = time.perf_counter()
                 requests.serve(runner, lambda: True)

@@ -20,6 +20,7 @@ from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, Requ
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.handles import CANCELLED, SUPERSEDED, Handle
 from llm_lite.core.inspect.attention_export import snapshot, write_later
+from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.loading.runner import Runner
@@ -34,9 +35,12 @@ from llm_lite.core.messages import (
     Level,
     MapsExported,
     SetGains,
+    SetInterventions,
     StepRequest,
     TextsCompared,
 )
+from llm_lite.core.messages.interventions import NO_CHANGES, Interventions, LiveChanges
+from llm_lite.core.questions.interventions.live import live_changes
 from llm_lite.core.questions.question import Parts, advance
 from llm_lite.core.questions.runner_replay import Readers, replay_of
 from llm_lite.core.questions.table import BY_REQUEST, QUESTIONS
@@ -66,6 +70,7 @@ class StepRequestServer:
         self._waiting: list[Handle] = []
         self._failed: Handle | None = None  # on a device that was lost
         self._gains: Gains | None = None  # None: all 1
+        self._interventions = NO_CHANGES  # beside the gains
         self._own_gains = False  # the cache belongs to an answer with gains of its own
         self._answering_with_own = False
         self._readers = Readers()
@@ -77,16 +82,21 @@ class StepRequestServer:
 
     def reset(self) -> None:
         """Reset the gains to 1, as another model is loaded."""
-        self._gains = None
+        self._gains, self._interventions = None, NO_CHANGES
         self._own_gains = False
         self._readers.clear()
         self._unfinished.clear()
 
-    def begin_answer(self, runner: Runner, own: Gains | None) -> None:
-        """Set the gains of the steps that follow: the work's own ones, or else those in force."""
+    def begin_answer(
+        self, runner: Runner, own: Gains | None, interventions: Interventions = NO_CHANGES
+    ) -> None:
+        """Set the gains and shifts of the steps that follow: the work's own ones, or else those in
+        force. RequestError for interventions that cannot act while the model writes."""
+        has_own = own is not None or bool(interventions)
         gains = self._in_force(runner) if own is None else own
-        runner.set_gains(gains, throughout=own is not None or self._own_gains)
-        self._own_gains = self._answering_with_own = own is not None
+        changes = interventions if has_own else self._interventions
+        _use(runner, gains, changes, throughout=has_own or self._own_gains)
+        self._own_gains = self._answering_with_own = has_own
 
     def end_answer(self) -> None:
         """End an answer; gains that are set from now on are in force at once."""
@@ -167,7 +177,17 @@ class StepRequestServer:
         runner.check_gains(request.gains)
         self._gains = request.gains
         if not self._answering_with_own:
-            runner.set_gains(request.gains)
+            _use(runner, request.gains, self._interventions)
+        handle.end()
+
+    def _intervene(self, handle: Handle, request: SetInterventions, loaded: AnyRunner) -> None:
+        if not isinstance(loaded, Runner):
+            raise RequestError(loader.encoder_refusal(loaded.model_file))
+        gains = self._in_force(loaded)
+        _live(loaded, gains, request.interventions)  # refused, or else in force
+        self._interventions = request.interventions
+        if not self._answering_with_own:
+            _use(loaded, gains, request.interventions)
         handle.end()
 
     def _count(self, handle: Handle, request: CountTokens, runner: AnyRunner) -> None:
@@ -204,11 +224,35 @@ class StepRequestServer:
 _SERVERS: dict[type[Any], Callable[[StepRequestServer, Handle, Any, AnyRunner], None]] = {
     **dict.fromkeys(BY_REQUEST, StepRequestServer._answer),
     SetGains: StepRequestServer._set,
+    SetInterventions: StepRequestServer._intervene,
     ExportMaps: StepRequestServer._export,
     CountTokens: StepRequestServer._count,
     EncodeText: StepRequestServer._encode,
     CompareTexts: StepRequestServer._compare_texts,
 }
+
+
+def _live(runner: Runner, gains: Gains, interventions: Interventions) -> LiveChanges:
+    program, model = runner.executor.program, runner.model_info.name
+    return live_changes(interventions, program, gains, model)
+
+
+def _use(
+    runner: AnyRunner, gains: Gains, interventions: Interventions, *, throughout: bool = False
+) -> None:
+    """Set gains, and what interventions make of them; an encoder has gains alone. RequestError for
+    interventions that cannot act while the model writes."""
+    if not isinstance(runner, Runner):
+        runner.set_gains(gains)
+        return
+    changes = _live(runner, gains, interventions)
+    runner.set_gains(_plain(gains, changes), changes.shifts, throughout=throughout)
+
+
+def _plain(gains: Gains, changes: LiveChanges) -> Gains:
+    """Return the gains of changes, as numbers where all are 1."""
+    ones = tuple((1.0,) * len(row) for row in gains)
+    return ones if changes.gains is None else changes.gains
 
 
 def _turn(handle: Handle) -> int:

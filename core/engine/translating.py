@@ -31,6 +31,7 @@ from llm_lite.core.messages import (
     Translate,
     TranslationStats,
 )
+from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
 
 
 class Translation(Struct):
@@ -40,6 +41,7 @@ class Translation(Struct):
     emit: Emit
     should_stop: StopCheck
     gains: Gains | None = None  # those in force
+    interventions: Interventions = NO_CHANGES
     _runner: Runner | None = None
     _options: BeamOptions | None = None
     _writer: TargetWriter | None = None  # None: the source was not read

@@ -81,6 +81,12 @@ class Executor(Protocol):
         """Return the state tensor's range on the Vulkan device; None for other executors."""
         ...
 
+    def extend(self, program: Program) -> None:
+        """Run steps of `program` from now on: the plans of the one before, and others behind them,
+        over the same weights. Its further states are there, the others stay as they are.
+        UnsupportedError where another executor has a part of the steps, OutOfDeviceMemoryError."""
+        ...
+
     def leave_a_core(self, wanted: bool) -> None:
         """Leave a core to other work, or use it again; from any thread. It matters to executors
         that compute on all cores."""

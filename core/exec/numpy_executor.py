@@ -108,6 +108,14 @@ class NumpyExecutor:
         self._states = {t.name: t for t in program.plans[0].tensors if t.kind is Kind.STATE}
         self._state = {name: _filled(tensor) for name, tensor in self._states.items()}  # bytes
 
+    def extend(self, program: Program) -> None:
+        self.program = program
+        for plan in program.plans:
+            for tensor in plan.tensors:
+                if tensor.kind is Kind.STATE and tensor.name not in self._states:
+                    self._states[tensor.name] = tensor
+                    self._state[tensor.name] = _filled(tensor)
+
     @property
     def weight_bytes(self) -> int:
         names = {t.name for t in self.program.plans[0].tensors if t.kind is Kind.WEIGHT}
@@ -220,6 +228,8 @@ class NumpyExecutor:
                 params |= {name: int(value) for name, value in params.items() if name != "factor"}
                 params |= _optional(op, ("bias", "gains", "switches"), 1, arguments)
                 return self._route(arguments[0], step, columns, params)
+            case "shift":
+                return self._shift(arguments[0], arguments[1], step, layer=int(params["layer"]))
             case "expert_places":
                 count = plan.tensors[op.outputs[1]].shape[1] - 1
                 return reference.expert_places(arguments[0], count=count)
@@ -264,6 +274,18 @@ class NumpyExecutor:
         ]
         experts, shares = zip(*parts, strict=True)
         return np.concatenate(experts), np.concatenate(shares)
+
+    def _shift(self, x: F32, shifts: F32, step: Step, *, layer: int) -> F32:
+        """Shift each sequence by its own vectors."""
+        pages = self.program.pages
+        if pages is None:
+            return reference.shift(x, shifts, layer=layer)
+        of_slot = np.split(shifts, pages.slots)
+        parts = [
+            reference.shift(x[first:end], of_slot[one.slot], layer=layer)
+            for (first, end), one in zip(step.bounds, step.segments, strict=True)
+        ]
+        return np.concatenate(parts)
 
     def _value(self, tensor: Tensor) -> F32:
         if tensor.kind is Kind.STATE:

@@ -80,6 +80,9 @@ ROW_CASES: dict[str, Callable[[PlanBuilder, Tensor, Tensor], Tensor]] = {
     "output_rows": lambda b, x, y: b.output_rows(x, "out"),
     "route": lambda b, x, y: b.route(x, "out", count=3, normalized=True)[1],
     "expert_sum": lambda b, x, y: _expert_sum(b, x, y),
+    "shift": lambda b, x, y: b.shift(
+        x, b.state("shifts", "f32", (3, x.shape[1]), fill=0.3), "out", layer=2
+    ),
 }
 
 

@@ -446,6 +446,12 @@ def mul(a: F32, b: F32) -> F32:
     return a * b
 
 
+def shift(x: F32, shifts: F32, *, layer: int) -> F32:
+    """[T,N], [L,N] -> [T,N]: a vector is added to what a layer leaves of each token, as steering
+    vectors are (Turner et al. 2023, https://arxiv.org/abs/2308.10248)."""
+    return x + shifts[layer]
+
+
 def add_bias(x: F32, bias: F32) -> F32:
     """[T,N], [N] -> [T,N]"""
     return x + bias

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import AcceleratorError, CancelledError
+from llm_lite.core.errors import AcceleratorError, CancelledError, UnsupportedError
 from llm_lite.core.exec.accelerator import Accelerator, OpRunner, cut_of
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.exec.parts import Bytes, Cut, held
@@ -50,6 +50,10 @@ class SplitExecutor:
         self._given_finite = True  # what the accelerator was given in the step
         self.crossed = 0  # bytes of values that crossed in the last step
         self.crossings = 0  # and how many did
+
+    def extend(self, program: Program) -> None:
+        """Raise UnsupportedError: the accelerator's package was given its ops once."""
+        raise UnsupportedError("the steps are shared with the accelerator of a package")
 
     @property
     def weight_bytes(self) -> int:

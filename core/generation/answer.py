@@ -36,6 +36,7 @@ from llm_lite.core.messages import (
     PromptToken,
     StopReason,
 )
+from llm_lite.core.messages.interventions import Interventions
 from llm_lite.core.plan.traffic import token_read_bytes
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -77,6 +78,11 @@ class Answer(Struct):
     def gains(self) -> Gains | None:
         """Return the answer's own gains of the heads; None if it has none."""
         return self.command.gains
+
+    @property
+    def interventions(self) -> Interventions:
+        """Return the answer's own interventions; none for those in force."""
+        return self.command.interventions
 
     def begin(self, runner: ChatRunner) -> None:
         """Prepare the prompt, and what was answered so far, on this runner.
@@ -135,7 +141,8 @@ class Answer(Struct):
         speculation = session.speculation
         if speculation is None or speculation.learned is None:
             return
-        if all(gain == 1.0 for row in self.gains or session.gains for gain in row):
+        changes = session.changes
+        if not changes.shifts and all(gain == 1.0 for row in changes.gains or () for gain in row):
             speculation.learned.learn(self.produced[self._forced :])
 
     def abandon(self) -> None:

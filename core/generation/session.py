@@ -32,7 +32,7 @@ from llm_lite.core.generation.speculation.draft import Likely, likely
 from llm_lite.core.generation.speculation.lookahead import NOTHING_AHEAD, Lookahead
 from llm_lite.core.generation.speculation.speculation import Speculation
 from llm_lite.core.inspect.attention import ring_tensor
-from llm_lite.core.inspect.inspected import Committed, CommittedRows, SequenceGains
+from llm_lite.core.inspect.inspected import Committed, CommittedRows, SequenceGains, SequenceShifts
 from llm_lite.core.kv_cache.contents import (
     KvCache,
     Prefix,
@@ -41,13 +41,14 @@ from llm_lite.core.kv_cache.contents import (
 )
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
 from llm_lite.core.kv_cache.provenance import (
+    Conditions,
     PrefillPlan,
-    Provenance,
     forgetting,
     match,
     plan_prefill,
 )
 from llm_lite.core.messages import Gains
+from llm_lite.core.messages.interventions import LiveChanges, Shifts
 from llm_lite.core.plan.ops import STATEFUL, STORES
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Segment, Step
@@ -93,7 +94,7 @@ class Session:
         assert pages is not None, "a program whose sequences lie in pages"
         self._table = pages.first_table
         self._ahead = NOTHING_AHEAD
-        self._gains = SequenceGains(executor)
+        self._gains, self._shifts = SequenceGains(executor), SequenceShifts(executor)
         self._source: tuple[int, ...] = ()
         self.step_seconds = 0.0  # of the last step, the executor's part
         self.had_company = False  # the last step had tokens of others, too
@@ -113,18 +114,22 @@ class Session:
         self._truncate(0)
         self._rows.begin_epoch()
 
-    def set_gains(self, gains: Gains, *, throughout: bool = False) -> None:
-        """Weigh the heads from the next step on; RequestError where these are not the model's.
+    def set_gains(self, gains: Gains, shifts: Shifts = (), *, throughout: bool = False) -> None:
+        """Weigh the heads, and shift what layers leave, from the next step on; RequestError where
+        these are not the model's. For shifts the program must have plans.
 
-        With `throughout`, positions computed with other gains are cleared.
+        With `throughout`, positions computed with other gains or shifts are cleared.
         """
         self._gains.check(gains)
         self._throughout = throughout
-        if gains != self.gains:
+        if LiveChanges(gains, shifts) != self.changes:
             self._gains.write(gains)
-            self._gains.current = gains
+            self._shifts.write(shifts)
+            self._gains.current, self._shifts.current = gains, shifts
             self._rows.gains_changed()
-        kept = self.cache.reusable_prefix_length(None, gains) if throughout else len(self.cache)
+        kept = len(self.cache)
+        if throughout:
+            kept = self.cache.reusable_prefix_length(self.conditions, any_weights=True)
         if kept < len(self.cache):
             self._copy_before_truncating(kept)
             self._truncate(self.cache.longest_usable(kept))
@@ -280,7 +285,7 @@ class Session:
     def take_over(self, other: Session) -> None:
         """Hold what another session over the same weights holds, with the queries that it keeps as
         far as there are rows for them, and its gains. DeviceError where they cannot be read."""
-        self.set_gains(other.gains, throughout=other._throughout)
+        self.set_gains(other.gains, other.changes.shifts, throughout=other._throughout)
         if not other.context_used:
             return
         length = self.take_in(other.take_out())
@@ -291,7 +296,12 @@ class Session:
             self._commit(first)
 
     def _prefill_plan(self, prompt: Sequence[int], reading: PrefillOptions) -> PrefillPlan:
-        usual = self.cache.reusable_prefix_length(*self._required_provenance(reading))
+        # A conversation keeps what its own interventions made of it; of another one, only what
+        # counts that was made with those in force.
+        own = reading.conversation == self._conversation and not self._throughout
+        usual = self.cache.reusable_prefix_length(
+            self.conditions, any_weights=reading.resumed, any_changes=own
+        )
         rule = reading.overflow, reading.head, self.context
         plan = plan_prefill(self.cache.held, prompt, usual, *rule)
         moves = plan.forget is not None and not self.cache.can_forget
@@ -300,21 +310,11 @@ class Session:
             plan = plan_prefill(self.cache.held, prompt, most, *rule)
         return plan
 
-    def _required_provenance(self, reading: PrefillOptions) -> tuple[str | None, Gains | None]:
-        """Return the weights and gains that positions must have been computed with to be reused."""
-        weights = None if reading.resumed else self.made_by
-        # A conversation keeps what its own gains made of it; of another one, only what counts
-        # that was made with the gains in force.
-        own = reading.conversation == self._conversation and not self._throughout
-        return weights, None if own else self.gains
-
     def _take_from_pool(self, prompt: Sequence[int], reading: PrefillOptions) -> None:
         gaps = reading.overflow != "stop" and len(prompt) > self.context
 
         def score(prefix: Prefix) -> int:
-            fresh = reusable_prefix_length(
-                prefix.held.made, self.made_by, self.gains, self.cache.precision
-            )
+            fresh = reusable_prefix_length(prefix.held.made, self.conditions)
             found = match(prefix.held, prompt, min(fresh, self.context), gaps=gaps)
             return longest_usable(prefix, self.cache.layers, found.positions)
 
@@ -337,7 +337,7 @@ class Session:
     def _stale(self, kept: int) -> bool:
         """Return True if positions from `kept` on are dropped because of their provenance, not of
         their tokens."""
-        return self.cache.reusable_prefix_length(self.made_by, self.gains) <= kept
+        return self.cache.reusable_prefix_length(self.conditions) <= kept
 
     def _forget(self, keep: int, drop: int) -> None:
         """Forget positions; queries that are kept move as positions do."""
@@ -384,7 +384,8 @@ class Session:
         so: what was run by then stays, and nothing is lost."""
         self._run_again(start, should_stop)
         states = self.cache.states.next(start)
-        return self.executor.program.step(tokens, start, outputs, self.source, states)
+        shifted = bool(self._shifts.current)
+        return self.executor.program.step(tokens, start, outputs, self.source, states, shifted)
 
     def step_by_step(
         self, tokens: Sequence[int], start: int, should_stop: StopCheck | None = None
@@ -397,7 +398,8 @@ class Session:
         parts = tuple(
             Segment(start + i, 1, 1, self._table, states=own) for i, own in enumerate(states)
         )
-        return Step(np.asarray(tokens, np.int32), 0, count, parts, source=self.source)
+        ids, shifted = np.asarray(tokens, np.int32), bool(self._shifts.current)
+        return Step(ids, 0, count, parts, source=self.source, shifted=shifted)
 
     @property
     def context_used(self) -> int:
@@ -414,6 +416,16 @@ class Session:
     @property
     def gains(self) -> Gains:
         return self._gains.current
+
+    @property
+    def changes(self) -> LiveChanges:
+        """Return the gains and shifts in force."""
+        return LiveChanges(self._gains.current, self._shifts.current)
+
+    @property
+    def conditions(self) -> Conditions:
+        """Return the conditions under which the next step computes."""
+        return Conditions.of(self.made_by, self.changes).rounded(self.cache.precision)
 
     def decode(
         self,
@@ -467,7 +479,7 @@ class Session:
     @property
     def token_ahead(self) -> int | None:
         """Return the drafted token whose logits are known already; None if there is none."""
-        return self._ahead.next_token(len(self.cache), self.gains, self._rows.state.epoch)
+        return self._ahead.next_token(len(self.cache), self.changes, self._rows.state.epoch)
 
     @property
     def tokens_ahead(self) -> tuple[int, ...]:
@@ -534,7 +546,7 @@ class Session:
         states = self.cache.states
         if states.holds(length):
             return
-        if self.cache.reusable_prefix_length(self.made_by, self.gains) < length:
+        if self.cache.reusable_prefix_length(self.conditions) < length:
             raise RequestError(
                 f"the state behind {length} tokens is not held, and these were computed with other "
                 "weights or gains: send the conversation again"
@@ -569,7 +581,7 @@ class Session:
         self.cache.states.note_ahead(start + 2, left[1:])
         self._count(tokens[:1], first)
         epoch = self._rows.state.epoch
-        self._ahead = Lookahead(start + 1, tokens[1:], logits[1:], self.gains, epoch)
+        self._ahead = Lookahead(start + 1, tokens[1:], logits[1:], self.changes, epoch)
         return logits[0]
 
     def _execute(
@@ -593,7 +605,7 @@ class Session:
 
     def _count(self, tokens: Sequence[int], first: int) -> None:
         """Count positions that a step has written; queries are kept from `first` on."""
-        self.cache.append(tokens, Provenance(self.made_by, self.gains, self.cache.precision))
+        self.cache.append(tokens, self.conditions)
         self._commit(first)
 
     def _truncate(self, length: int) -> None:

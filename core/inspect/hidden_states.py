@@ -40,7 +40,7 @@ def hidden_states(
     while at < len(tokens):
         part = tokens[at : at + most]
         step = session.step(part.tolist(), start + at, len(part))
-        plan = executor.program.plan_for(step.count, step.outputs)
+        plan = executor.program.plan_of(step)
         end, tensor = _before_the_head(plan)
         with session.files.unchanged():
             executor.run_ops(plan, step, 0, end, STORES)

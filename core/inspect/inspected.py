@@ -14,10 +14,12 @@ from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
 from llm_lite.core.kv_cache.contents import KvCache
+from llm_lite.core.kv_cache.provenance import Conditions
 from llm_lite.core.messages import Gains
+from llm_lite.core.messages.interventions import Shifts
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
 from llm_lite.core.plan.expert_layers import EXPERT_SWITCHES
-from llm_lite.core.plan.plan import Program
+from llm_lite.core.plan.plan import LAYER_SHIFTS, Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.records import replace
 
@@ -58,6 +60,11 @@ class InspectedSession(CommittedSession, Protocol):
 
     @property
     def gains(self) -> Gains: ...
+
+    @property
+    def conditions(self) -> Conditions:
+        """Return the conditions under which the next step computes."""
+        ...
 
     def step(
         self,
@@ -147,6 +154,35 @@ class SequenceGains:
             values = np.array(gains[first : first + rows], np.float32)
             self._executor.write_state(name, self._slot * rows, values.view(np.uint8))
             first += rows
+
+
+class SequenceShifts:
+    """The shifts of the sequence in a slot of an executor, once its program has plans for them."""
+
+    def __init__(self, executor: Executor, slot: int = 0) -> None:
+        self._executor, self._slot = executor, slot
+        self._written: Shifts = ()
+        self.current: Shifts = ()
+
+    def write(self, shifts: Shifts) -> None:
+        """Write the shifts that the next step uses; `current` stays what is in force."""
+        if shifts == self._written:
+            return
+        rows, columns = shifts_shape(self._executor.program)
+        values = np.zeros((rows, columns), np.float32)
+        for layer, vector in shifts:
+            values[layer] = vector
+        self._executor.write_state(LAYER_SHIFTS, self._slot * rows, values.view(np.uint8))
+        self._written = shifts
+
+
+def shifts_shape(program: Program) -> tuple[int, int]:
+    """Return the layers of a sequence's shifts, and the numbers of each. The program has shifted
+    plans."""
+    plan = next(plan for plan in program.plans if plan.shifted)
+    state = next(tensor for tensor in plan.tensors if tensor.name == LAYER_SHIFTS)
+    slots = program.pages.slots if program.pages else 1
+    return state.shape[0] // slots, state.shape[1]
 
 
 GainsShapes = Mapping[str, tuple[int, int]]  # state -> rows of a sequence, and numbers of each

@@ -20,15 +20,13 @@ from llm_lite.core.exec.moving import runs, written_tensors
 from llm_lite.core.exec.shifting import fixed_positions, shift
 from llm_lite.core.kv_cache.provenance import (
     CacheContents,
+    Conditions,
     Gap,
-    Precision,
-    Provenance,
     coarsest,
     common,
     precision_of,
 )
 from llm_lite.core.kv_cache.states import RecurrentStates, State
-from llm_lite.core.messages import Gains
 from llm_lite.core.plan.cache_layers import CacheLayer, cache_layers, stored_layers
 from llm_lite.core.plan.plan import Tensor, tensor_row_bytes
 from llm_lite.core.quant import rows as state_rows
@@ -81,7 +79,7 @@ class KvCache:
         self.can_forget = not fixed_positions(plan)  # a part with something behind it
         self._written = written_tensors(plan)
         self.tokens: list[int] = []
-        self._made: list[Provenance] = []
+        self._made: list[Conditions] = []
         self._gaps: tuple[Gap, ...] = ()
         context = executor.program.context
         # The first position that a layer with a window still has; it has all from there to the
@@ -117,10 +115,15 @@ class KvCache:
     def held(self) -> CacheContents:
         return CacheContents(tuple(self.tokens), tuple(self._made), self._gaps)
 
-    def reusable_prefix_length(self, weights: str | None, gains: Gains | None) -> int:
-        """Return the number of leading positions whose values equal a fresh computation with these
-        weights, and gains where they matter."""
-        return reusable_prefix_length(self._made, weights, gains, self.precision)
+    def reusable_prefix_length(
+        self, now: Conditions, *, any_weights: bool = False, any_changes: bool = False
+    ) -> int:
+        """Return the number of leading positions whose values equal a fresh computation under the
+        conditions of now, as `reusable_prefix_length` below."""
+        at = now.rounded(self.precision)
+        return reusable_prefix_length(
+            self._made, at, any_weights=any_weights, any_changes=any_changes
+        )
 
     def usable(self, length: int) -> bool:
         """Return True if a step could follow the first `length` positions: rings lose old ones,
@@ -151,7 +154,7 @@ class KvCache:
                 lost = max(self._oldest[layer.layer], end + self._spare - layer.rows)
                 self._oldest[layer.layer] = lost
 
-    def append(self, tokens: Sequence[int], made: Provenance) -> None:
+    def append(self, tokens: Sequence[int], made: Conditions) -> None:
         self.tokens.extend(tokens)
         if self._made and self._made[-1] == made:
             made = self._made[-1]  # one for a whole conversation, usually
@@ -293,19 +296,22 @@ def longest_usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) ->
 
 
 def reusable_prefix_length(
-    made: Sequence[Provenance], weights: str | None, gains: Gains | None, precision: Precision
+    made: Sequence[Conditions],
+    now: Conditions,
+    *,
+    any_weights: bool = False,
+    any_changes: bool = False,
 ) -> int:
-    """Return the number of leading positions whose values equal a fresh computation at this
-    precision.
-
-    Without `weights` or `gains`, any will do.
-    """
+    """Return the number of leading positions whose values equal a fresh computation under the
+    conditions of now. With `any_weights` those of other weights, arithmetic and precision count,
+    too, and with `any_changes` those under other interventions."""
     known: dict[int, bool] = {}  # the objects are few and shared
     for index, m in enumerate(made):
         if id(m) not in known:
-            same = weights in (None, m.weights) and gains in (None, m.gains)
-            rounded = coarsest(m.precision, precision) != precision
-            known[id(m)] = same and not (rounded and weights is not None)
+            rounded = coarsest(m.precision, now.precision) != now.precision
+            alike = (m.weights, m.arithmetic) == (now.weights, now.arithmetic) and not rounded
+            same = any_changes or m.interventions == now.interventions
+            known[id(m)] = same and (any_weights or alike)
         if not known[id(m)]:
             return index
     return len(made)

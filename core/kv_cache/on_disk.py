@@ -28,11 +28,11 @@ from llm_lite.core.files.mapping import MappedFile, MappedFiles, mapped
 from llm_lite.core.files.private import tighten
 from llm_lite.core.files.writing import replaced
 from llm_lite.core.kv_cache.contents import CacheRows, KvCache, Prefix
-from llm_lite.core.kv_cache.provenance import PRECISIONS, CacheContents, Gap, Provenance
+from llm_lite.core.kv_cache.provenance import PRECISIONS, CacheContents, Conditions, Gap
 from llm_lite.core.kv_cache.states import RecurrentStates, State
-from llm_lite.core.messages import Gains
 from llm_lite.core.plain_text import shortened
 from llm_lite.core.plan.plan import tensor_row_bytes
+from llm_lite.core.records import replace
 
 MAGIC = b"LLMLKV01"
 MOST_HEADER = 64 << 20  # bytes
@@ -58,8 +58,7 @@ class Identity(Struct, frozen=True):
     """The values that must be the same for saved rows to be usable."""
 
     model: str  # a hash of the file's header, which has its tokenizer in it, and of its size
-    weights: str  # the weights' mode and the activations
-    gains: Gains
+    conditions: Conditions  # of whatever precision
 
 
 def save(
@@ -105,7 +104,7 @@ def _savable(prefix: Prefix, identity: Identity) -> int:
     """Return how many first positions were made alike, and as `identity` says, up to the last
     state where that is needed to go on."""
     made = prefix.held.made
-    whole = Provenance(identity.weights, identity.gains, made[0].precision) if made else None
+    whole = replace(identity.conditions, precision=made[0].precision) if made else None
     count = next((i for i, m in enumerate(made) if m != whole), len(made))
     if not count:
         raise RequestError("the cache is empty, or was made with other weights: nothing to save")
@@ -121,6 +120,7 @@ def _savable(prefix: Prefix, identity: Identity) -> int:
 
 
 def _header(prefix: Prefix, held: CacheContents, identity: Identity) -> dict[str, Any]:
+    changes = identity.conditions.interventions
     count = len(held.tokens)
     states = _states_within(prefix, count)
     of_states: dict[str, Any] = {}
@@ -130,8 +130,9 @@ def _header(prefix: Prefix, held: CacheContents, identity: Identity) -> dict[str
     return {
         "version": VERSION,
         "model": identity.model,
-        "weights": identity.weights,
-        "gains": identity.gains,
+        "weights": identity.conditions.made_by,
+        "gains": changes.gains,
+        **({"shifts": changes.shifts} if changes.shifts else {}),
         "precision": held.made[0].precision,
         "name": prefix.name,
         "tokens": held.tokens,
@@ -212,12 +213,14 @@ def _read_header(path: Path, mapping: MappedFile) -> tuple[dict[str, Any], int]:
 def _check_identity(path: Path, header: Mapping[str, Any], identity: Identity) -> None:
     if header.get("model") != identity.model:
         raise OtherCacheError(path, "was saved with another model or tokenizer", "model")
-    if header.get("weights") != identity.weights:
+    own, changes = identity.conditions.made_by, identity.conditions.interventions
+    if header.get("weights") != own:
         other = found(header.get("weights"))
-        problem = f"weights: expected {found(identity.weights)}, found {other}"
-        raise OtherCacheError(path, problem, "weights")
-    if header.get("gains") != [list(row) for row in identity.gains]:
+        raise OtherCacheError(path, f"weights: expected {found(own)}, found {other}", "weights")
+    if header.get("gains") != [list(row) for row in changes.gains or ()]:
         raise OtherCacheError(path, "was saved with other weights of heads", "heads")
+    if header.get("shifts", []) != [[layer, list(vector)] for layer, vector in changes.shifts]:
+        raise OtherCacheError(path, "was saved while layers were shifted otherwise", "heads")
 
 
 def _contents(
@@ -239,7 +242,7 @@ def _contents(
     precision = header.get("precision")
     if precision not in PRECISIONS:
         raise FileError(path, f"precision: expected one of {', '.join(PRECISIONS)}")
-    made = (Provenance(identity.weights, identity.gains, precision),) * len(tokens)
+    made = (replace(identity.conditions, precision=precision),) * len(tokens)
     held = CacheContents(tokens, made, tuple(gone))
     if any(position >= len(tokens) for position in held.gap_positions()):
         raise FileError(path, "gaps: expected inside the tokens")

@@ -12,7 +12,9 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from llm_lite.core.messages import Gains, Overflow
+from llm_lite.core.messages import Overflow
+from llm_lite.core.messages.interventions import UNCHANGED, LiveChanges
+from llm_lite.core.records import replace
 
 SINKS = 4  # first tokens that a rolling window keeps (Xiao et al. 2023, attention sinks)
 SMALLEST = 16  # positions; in a smaller context nothing can be forgotten sensibly
@@ -32,19 +34,32 @@ def precision_of(dtypes: Iterable[str]) -> Precision:
     return coarsest("whole", *(found.get(dtype, "whole") for dtype in dtypes))
 
 
-class Provenance(Struct, frozen=True):
-    """The weights, gains and precision that a position was computed with; positions with the same
-    are as good as computed again."""
+class Conditions(Struct, frozen=True):
+    """The identity of what a position was computed with: the mode of the weights, the arithmetic of
+    the products, the precision of keys and values, and the interventions. Positions of equal tokens
+    under the same conditions are as good as computed again."""
 
-    weights: str
-    gains: Gains
+    weights: str = ""  # "int4"
+    arithmetic: str = ""  # "a8"
     precision: Precision = "whole"  # int8, int4: its keys or values were once rounded so
+    interventions: LiveChanges = UNCHANGED
 
-    def rounded(self, precision: Precision) -> Provenance:
-        """Return the provenance after keys and values were kept in that precision, too."""
+    @classmethod
+    def of(cls, made_by: str, interventions: LiveChanges = UNCHANGED) -> Conditions:
+        """Return the conditions of weights and arithmetic as `made_by` names them."""
+        weights, _, arithmetic = made_by.partition(" ")
+        return cls(weights, arithmetic, interventions=interventions)
+
+    @property
+    def made_by(self) -> str:
+        """Return the names of weights and arithmetic: "int4 a8"."""
+        return f"{self.weights} {self.arithmetic}".strip()
+
+    def rounded(self, precision: Precision) -> Conditions:
+        """Return the conditions after keys and values were kept in that precision, too."""
         if coarsest(self.precision, precision) == self.precision:
             return self
-        return Provenance(self.weights, self.gains, precision)
+        return replace(self, precision=precision)
 
 
 class Gap(Struct, frozen=True):
@@ -62,7 +77,7 @@ class CacheContents(Struct, frozen=True):
     """The token of each position and its provenance, `made`; gaps by ascending full index."""
 
     tokens: tuple[int, ...] = ()
-    made: tuple[Provenance, ...] = ()
+    made: tuple[Conditions, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     def full_tokens(self) -> list[int]:

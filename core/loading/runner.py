@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from msgspec import Struct, field
 
-from llm_lite.core.errors import RequestError
+from llm_lite.core.errors import RequestError, UnsupportedError
 from llm_lite.core.exec.accelerator import Accounting
 from llm_lite.core.exec.executor import Executor, StopCheck
 from llm_lite.core.generation.session import Session
@@ -34,6 +34,7 @@ from llm_lite.core.messages import (
     ModelInfo,
     TranslatorInfo,
 )
+from llm_lite.core.messages.interventions import Shifts
 from llm_lite.core.models.model import BuildOptions, Model
 from llm_lite.core.models.registry import read_model
 from llm_lite.core.plain_text import one_line
@@ -45,6 +46,7 @@ from llm_lite.core.plan.traffic import active_bytes
 from llm_lite.core.quant.modes import AS_STORED, MODES, again_sentence, mode_bytes, rounded_again
 from llm_lite.core.quant.second_rounding import again_error
 from llm_lite.core.quant.tensor import TensorData
+from llm_lite.core.records import replace
 
 
 class Runner(Struct):
@@ -122,13 +124,33 @@ class Runner(Struct):
         if self.source_encoder is not None:
             self.source_encoder.check_gains(gains[mine:])
 
-    def set_gains(self, gains: Gains, *, throughout: bool = False) -> None:
-        """Weigh the heads from the next step on, those of an encoder from the next source on; as of
-        `Session`."""
+    def set_gains(self, gains: Gains, shifts: Shifts = (), *, throughout: bool = False) -> None:
+        """Weigh the heads, and shift what layers leave, from the next step on, heads of an encoder
+        from the next source on; as of `Session`. RequestError where nothing can be shifted."""
+        if shifts:
+            self.enable_shifts()
         mine = self._decoder_rows(gains)
-        self.session.set_gains(gains[:mine], throughout=throughout)
+        self.session.set_gains(gains[:mine], shifts, throughout=throughout)
         if self.source_encoder is not None:
             self.source_encoder.set_gains(gains[mine:])
+
+    def enable_shifts(self) -> None:
+        """Have plans in which what layers leave is shifted, beside those that there are: nothing of
+        them costs anything before. RequestError where the executor cannot."""
+        program, build = self.executor.program, self.build
+        if program.can_shift:
+            return
+        name = self.model_info.name
+        if self.source_encoder is not None:
+            raise RequestError(f"{name} is an encoder-decoder, whose layers cannot be shifted here")
+        slots = program.pages.slots if program.pages else 1
+        buckets = [replace(one, shift_slots=slots) for one in build.buckets if not one.sliced]
+        model = self.model
+        plans = tuple(model.plan(build, bucket) for bucket in buckets)
+        try:
+            self.executor.extend(replace(program, plans=program.plans + plans))
+        except UnsupportedError as error:
+            raise RequestError(f"layers of {name} cannot be shifted: {error}") from error
 
     def _decoder_rows(self, gains: Gains) -> int:
         """Return how many of these rows are the decoder's: all if there is no encoder, or if they

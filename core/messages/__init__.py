@@ -100,6 +100,7 @@ from llm_lite.core.messages.inspecting.inside import (
     ReadStates,
     RoutingRead,
     SetGains,
+    SetInterventions,
     StatesRead,
 )
 from llm_lite.core.messages.inspecting.lesson import FollowToken, TokenFollowed, TokenTrace
@@ -243,8 +244,8 @@ __all__ = [
     "Reconfigure", "ResumeKept", "Role", "RoutingRead", "RunFinished", "RunReady", "RunToken",
     "RunsForced", "SamplingDefault",
     "SamplingOptions", "SaveCache", "ServedRequest", "ServerSpec", "ServingChanged",
-    "ServingStatus", "SetGains", "Shutdown", "SourceDrafts", "SourceRead", "SourceToken",
-    "Speculate", "SpellTokens", "StartServing", "StatesRead", "StepAccount",
+    "ServingStatus", "SetGains", "SetInterventions", "Shutdown", "SourceDrafts", "SourceRead",
+    "SourceToken", "Speculate", "SpellTokens", "StartServing", "StatesRead", "StepAccount",
     "StepAccounted", "StepProfile", "StepProfiled",
     "StepRequest", "StopReason", "StopServing", "StudyBackend", "StudyKernels", "TargetFinished",
     "TargetGrown", "TargetToken", "Task", "TensorReport", "TensorRow", "TextEncoded",

@@ -63,6 +63,10 @@ Change: TypeAlias = (
 )
 
 
+Gains = tuple[tuple[float, ...], ...]  # [layers][heads]; 1 leaves a head alone, 0 ablates it
+Shifts = tuple[tuple[int, tuple[float, ...]], ...]  # layer, and what is added to what it leaves
+
+
 class Interventions(Struct, frozen=True, forbid_unknown_fields=True):
     """Changes, which act in the order of the sites; at one site, in this order."""
 
@@ -83,3 +87,14 @@ class Interventions(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 NO_CHANGES = Interventions()
+
+
+class LiveChanges(Struct, frozen=True):
+    """Interventions as steps of a sequence have them while the model writes: the gains of heads and
+    switches of experts, None for 1 everywhere, and shifts in the order of the layers."""
+
+    gains: Gains | None = None
+    shifts: Shifts = ()
+
+
+UNCHANGED = LiveChanges()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import Gains
+from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
 from llm_lite.core.messages.models import ExecutorInfo, ModelInfo
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.records import replace
@@ -50,6 +51,7 @@ class AnswerRun(Struct, frozen=True):
     thinking: bool = True  # what the template's switch was set to
     tools: str = ""  # how its text marks calls (`core.tools.calls`); "": no functions were offered
     switches: tuple[WeightSwitch, ...] = ()  # since it began, as told above
+    interventions: Interventions = NO_CHANGES
 
     @classmethod
     def by(
@@ -58,14 +60,20 @@ class AnswerRun(Struct, frozen=True):
         executor: ExecutorInfo | None,
         gains: Gains | None = None,
         thinking: bool = True,
+        interventions: Interventions = NO_CHANGES,
     ) -> AnswerRun | None:
         """Return the record of an answer that is made now."""
         if model is None or executor is None:
             return None
         if executor.backend == "remote":  # how it computes is not known
-            identity = ModelIdentity(model.name, model.path, model.file_bytes)
-            where = executor.device
-            return cls(identity, backend="remote", device=where, gains=gains, thinking=thinking)
+            return cls(
+                ModelIdentity(model.name, model.path, model.file_bytes),
+                backend="remote",
+                device=executor.device,
+                gains=gains,
+                thinking=thinking,
+                interventions=interventions,
+            )
         return cls(
             ModelIdentity(model.name, model.path, model.file_bytes),
             executor.mode,
@@ -77,6 +85,7 @@ class AnswerRun(Struct, frozen=True):
             executor.threads,
             gains=gains,
             thinking=thinking,
+            interventions=interventions,
         )
 
     def switched(self, executor: ExecutorInfo, token: int) -> AnswerRun:

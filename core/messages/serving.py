@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from llm_lite.core.messages.answers import ChatMessage, Gains
+from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
 from llm_lite.core.messages.kinds import Command, Event
 from llm_lite.core.messages.options import Speculate
 from llm_lite.core.messages.sampling_options import SamplingOptions
@@ -26,7 +27,8 @@ class AnswerRequest(Command, frozen=True):
     With `continue_last` the last message is an assistant's and goes on where it ended. `client`
     says whose turn it is: clients take turns, however many requests each has. `alternatives`: how
     many likeliest tokens are told with each token, at most MOST_ALTERNATIVES. `gains` are those of
-    all heads, while the prompt is read and the answer written; None: 1 everywhere. An answer that
+    all heads, while the prompt is read and the answer written; None: 1 everywhere. `interventions`
+    act then, too: scales of heads and experts, and shifts of what layers leave. An answer that
     keeps to a schema or grammar may be a call of a function in its place, marked as `calls` says.
     """
 
@@ -43,6 +45,7 @@ class AnswerRequest(Command, frozen=True):
     gains: Gains | None = None
     calls: ToolStyle = ""
     values: Mapping[str, Any] = field(default_factory=dict)  # of other variables of the template
+    interventions: Interventions = NO_CHANGES
 
 
 MOST_ALTERNATIVES = 20

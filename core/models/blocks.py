@@ -27,7 +27,7 @@ from llm_lite.core.models.model import BuildOptions, ModelShape, Slice
 from llm_lite.core.plan.attention_layers import DRAFT, HEAD_GAINS, cross_states
 from llm_lite.core.plan.builder import Bucket, PlanBuilder, WeightSpec
 from llm_lite.core.plan.expert_layers import EXPERT_SWITCHES
-from llm_lite.core.plan.plan import Plan, Tensor
+from llm_lite.core.plan.plan import LAYER_SHIFTS, Plan, Tensor
 
 # The residual stream [T, columns] and a layer's number in, the stream behind that layer out.
 Layer = Callable[[Tensor, int], Tensor]
@@ -52,7 +52,12 @@ def residual_stream(
     """Pass `x` through all layers, or through those that `cut` leaves; the plan knows where each
     ends, as the lens needs it."""
     for index in range(shape.layers) if cut is None else cut.widths(shape.layers):
-        x = b.layer_end(layer(x, index))
+        x = layer(x, index)
+        if b.shift_slots:
+            rows = b.shift_slots * shape.layers, x.shape[1]
+            shifts = b.state(LAYER_SHIFTS, "f32", rows)
+            x = b.shift(x, shifts, b.take_label(), layer=index)
+        x = b.layer_end(x)
     return x
 
 

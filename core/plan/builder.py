@@ -25,6 +25,7 @@ from llm_lite.core.plan.memory import lifetimes, place, placed
 from llm_lite.core.plan.ops import OPS
 from llm_lite.core.plan.plan import LEFT_OUT, Kind, Op, Plan, Rows, Tensor
 from llm_lite.core.quant.formats import A8_BLOCK, FORMATS, TILE_ROWS
+from llm_lite.core.records import replace
 
 
 class WeightSpec(Protocol):
@@ -42,6 +43,7 @@ class Bucket(Struct, frozen=True):
     max_tokens: int
     max_outputs: int
     sliced: bool = False  # as `Plan.sliced`
+    shift_slots: int = 0  # of sequences that are shifted, each by its own vectors; 0: none is
 
 
 class PlanBuilder:
@@ -51,6 +53,7 @@ class PlanBuilder:
         self._weights = weights
         self._bucket = bucket
         self.sliced = bucket.sliced  # as `Plan.sliced`
+        self.shift_slots = bucket.shift_slots
         self._integer_activations = integer_activations
         self._tensors: list[Tensor] = []
         self._by_name: dict[str, Tensor] = {}
@@ -419,6 +422,13 @@ class PlanBuilder:
     def mul(self, a: Tensor, b: Tensor, label: str) -> Tensor:
         return self._op("mul", (a, b), self._like(a, label), label)
 
+    def shift(self, x: Tensor, shifts: Tensor, label: str, *, layer: int) -> Tensor:
+        """Add to each row [T, N] what its sequence has for the layer, of [slots * layers, N]."""
+        fits = shifts.shape[1] == x.shape[1] and 0 <= layer < shifts.shape[0]
+        expect(fits, f"{label}: layer {layer} of {shifts.shape} on {x.shape}")
+        y = self._like(x, f"{label}.shifted")
+        return self._op("shift", (x, shifts), y, label, layer=layer)
+
     def add_bias(self, x: Tensor, bias: Tensor, label: str) -> Tensor:
         expect(bias.shape == (x.shape[1],), f"{label}: {bias.shape} on {x.shape}")
         return self._op("add_bias", (x, bias), self._like(x, label), label)
@@ -478,6 +488,12 @@ class PlanBuilder:
         expect(fits, f"{label}: {a.shape} is no stream of {x.shape}")
         return self._op("add_streams", (x, a), self._like(x, label), label, first=first)
 
+    def take_label(self) -> str:
+        """Return the label of the last op, which gets another: what comes next has its name."""
+        last = self._ops[-1]
+        self._ops[-1] = replace(last, label=f"{last.label}.unshifted")
+        return last.label
+
     def layer_end(self, x: Tensor) -> Tensor:
         """Mark `x`, just made, as the input of the next layer, which the head could read."""
         made = bool(self._ops) and self._ops[-1].outputs == (x.id,)
@@ -498,6 +514,7 @@ class PlanBuilder:
             max_tokens=self._bucket.max_tokens,
             max_outputs=self._bucket.max_outputs,
             sliced=self.sliced,
+            shifted=self.shift_slots > 0,
             tensors=tensors,
             ops=tuple(self._ops),
             scratch_bytes=arena,

@@ -235,6 +235,13 @@ _TABLE = (
     OpSpec("relu", ("x",), ("y",), "y = max(x, 0)", form="elementwise"),
     OpSpec("add", ("a", "b"), ("y",), "y = a + b", form="elementwise"),
     OpSpec("mul", ("a", "b"), ("y",), "y = a * b", form="elementwise"),
+    OpSpec(
+        "shift",
+        ("x", "shifts"),
+        ("y",),
+        "y[T,N] = x[T,N] + shifts[layer,N] of the token's sequence",
+        {"layer": "int"},
+    ),
     OpSpec("add_bias", ("x", "bias"), ("y",), "y[T,N] = x[T,N] + bias[N]"),
     OpSpec("scale", ("x", "weight?"), ("y",), "y = x * factor * weight[K]", {"factor": "float32"}),
     OpSpec(

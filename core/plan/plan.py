@@ -70,6 +70,9 @@ class Plan(Struct, frozen=True):
 
     sliced: a step computes less of the model, over the same weights and caches, and writes rows
     that a step of the whole model writes again; for guessing tokens.
+
+    shifted: what layers leave is shifted by vectors of each sequence, the state LAYER_SHIFTS; a
+    program has such plans once somebody shifts.
     """
 
     max_tokens: int
@@ -81,11 +84,16 @@ class Plan(Struct, frozen=True):
     # hidden states, f32 [max_tokens, width]
     layer_ends: tuple[int, ...] = ()  # by layer: the op that makes the residual stream behind it
     sliced: bool = False
+    shifted: bool = False
     names: ModuleNames = ModuleNames()  # what others call its places
 
 
+LAYER_SHIFTS = "layer_shifts"  # state f32 [slots * layers, columns] of shifted plans; 0: untouched
+
+
 class Program(Struct, frozen=True):
-    """The plans of one model, by ascending `max_tokens`; weights and state are shared by name."""
+    """The plans of one model, by ascending `max_tokens`, and behind them those that are shifted;
+    weights and state are shared by name."""
 
     plans: tuple[Plan, ...]
     context: int  # positions in the KV cache; of a sequence where several share steps
@@ -93,11 +101,14 @@ class Program(Struct, frozen=True):
     pages: PageShape | None = None  # of the caches, where several sequences share steps
     source: int = 0  # positions of an encoder's keys and values; 0: no cross-attention
 
-    def plan_for(self, tokens: int, outputs: int, *, sliced: bool = False) -> Plan:
-        """Return the smallest plan that takes a step of this size. ValueError if none does."""
+    def plan_for(
+        self, tokens: int, outputs: int, *, sliced: bool = False, shifted: bool = False
+    ) -> Plan:
+        """Return the smallest plan that takes a step of this size; a slice is never shifted.
+        ValueError if none does."""
         for plan in self.plans:
             fits = tokens <= plan.max_tokens and outputs <= plan.max_outputs
-            if fits and plan.sliced == sliced:
+            if fits and plan.sliced == sliced and plan.shifted == (shifted and not sliced):
                 return plan
         raise ValueError(f"no plan for a step of {tokens} tokens and {outputs} outputs")
 
@@ -108,15 +119,16 @@ class Program(Struct, frozen=True):
         outputs: int = 1,
         source: int = 0,
         states: tuple[int, int] = (NO_STATE, 0),
+        shifted: bool = False,
     ) -> Step:
         """Return the step over tokens of one sequence from position `start` on; where sequences lie
         in pages, of the first. `states` as of `Segment`."""
         ids = np.asarray(tokens, np.int32)
         if self.pages is None:
-            return Step(ids, start, outputs, source=source)
+            return Step(ids, start, outputs, source=source, shifted=shifted)
         table = self.pages.first_table
         segment = Segment(start, len(ids), outputs, table, states=states)
-        return Step(ids, 0, outputs, (segment,), source)
+        return Step(ids, 0, outputs, (segment,), source, shifted=shifted)
 
     def takes(self, tokens: int, outputs: int) -> bool:
         """Return whether there is a plan for a step of this size."""
@@ -125,11 +137,11 @@ class Program(Struct, frozen=True):
 
     def plan_of(self, step: Step) -> Plan:
         """Return the smallest plan that takes this step. ValueError if none does."""
-        return self.plan_for(step.count, step.outputs, sliced=step.sliced)
+        return self.plan_for(step.count, step.outputs, sliced=step.sliced, shifted=step.shifted)
 
     @property
     def max_tokens(self) -> int:
-        return self.plans[-1].max_tokens
+        return max(plan.max_tokens for plan in self.plans)
 
     @property
     def chunk(self) -> int:
@@ -140,6 +152,11 @@ class Program(Struct, frozen=True):
     @property
     def max_outputs(self) -> int:
         return max(plan.max_outputs for plan in self.plans)
+
+    @property
+    def can_shift(self) -> bool:
+        """Return True if there are plans that are shifted."""
+        return any(plan.shifted for plan in self.plans)
 
     @property
     def has_slice(self) -> bool:

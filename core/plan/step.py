@@ -146,7 +146,7 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     that have only those of windows; of pages that no token of the step sees there, any number.
     `source`: positions of an encoder's keys and values, which cross-attention sees; all segments
     have the same. `first_output`: of a plain step, the first token whose logits are asked for;
-    left out: that of the last `outputs`. `sliced`: see `Plan`.
+    left out: that of the last `outputs`. `sliced`, `shifted`: see `Plan`.
     """
 
     tokens: I32
@@ -156,6 +156,7 @@ class Step(Struct, frozen=True, dict=True):  # a dict for what is computed once
     source: int = 0
     first_output: int | None = None
     sliced: bool = False
+    shifted: bool = False
     windows: I32 | None = None
 
     @property

@@ -41,7 +41,7 @@ def logits_after(
 
     def run_token(step: Step) -> None:
         executor = replay.executor
-        plan = executor.program.plan_for(1, 1)
+        plan = executor.program.plan_of(step)
         with replay.files.unchanged():
             executor.run_ops(plan, step, 0, len(plan.ops), STORES)
             found.append(executor.read(plan, plan.tensors[plan.logits], step)[0])

@@ -51,7 +51,7 @@ def layer_logits(position: int, replay: Replay) -> Generator[Where, None, list[F
 
     def run_token(step: Step) -> None:
         executor = replay.executor
-        plan, done, residuals = executor.program.plan_for(1, 1), 0, []
+        plan, done, residuals = executor.program.plan_of(step), 0, []
         with replay.files.unchanged():
             for index in plan.layer_ends:
                 executor.run_ops(plan, step, done, index + 1, STORES)

@@ -87,9 +87,7 @@ class SessionReplay:
             raise RequestError("the cache was rewritten while it was read: ask again")
 
     def reusable_prefix_length(self) -> int:
-        return self._session.cache.reusable_prefix_length(
-            self._session.made_by, self._session.gains
-        )
+        return self._session.cache.reusable_prefix_length(self._session.conditions)
 
     def oldest(self, layer: CacheLayer) -> int:
         return self._session.cache.oldest(layer)

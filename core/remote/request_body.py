@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from llm_lite.core.errors import RequestError
@@ -29,6 +30,10 @@ def build_request(
 ) -> RemoteRequest:
     """Return the request for a command. RequestError says what the protocol cannot carry."""
     body: dict[str, Any] = {"model": model, "stream": True, **dialect.extras}
+    if command.interventions:
+        if dialect.name != "llm-lite":
+            raise RequestError("interventions: the server is no llm-lite, which takes them")
+        body["interventions"] = msgspec.to_builtins(command.interventions.changes)
     optional = [*dialect.extras, *_sampling(command.sampling, dialect, body, command.raw)]
     if command.raw:
         text, begin = continued_text(command)

@@ -30,6 +30,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import pages_for
+from llm_lite.core.questions.interventions.live import live_changes
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
 from llm_lite.core.tools.calls import MARKS
@@ -47,6 +48,7 @@ class ServedAnswer:
         *,
         context: int,
         program: Program,
+        model: str = "",
     ) -> None:
         """Raise RequestError where the request cannot be answered, FileError where the model's
         template is at fault."""
@@ -58,6 +60,7 @@ class ServedAnswer:
         check_prompt(encoded.ids, PLAIN, context=context, vocabulary=vocabulary)
         if request.gains is not None:
             check_gains(request.gains, gains_shapes(program))
+        changes = live_changes(request.interventions, program, request.gains, model)
         if not 0 <= request.alternatives <= MOST_ALTERNATIVES:
             found = f"expected 0 to {MOST_ALTERNATIVES}, found {request.alternatives}"
             raise RequestError(f"alternatives: {found}")
@@ -75,7 +78,7 @@ class ServedAnswer:
             requested=requested_at,
         )
         tokens = self.writer.chooser.tokens
-        self.paged = PagedTokens(tokens, pages_for(context), request.gains)
+        self.paged = PagedTokens(tokens, pages_for(context), changes)
         self._context = context
         self.is_cancelled = False  # set by any thread
         self.is_running = False

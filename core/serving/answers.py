@@ -87,6 +87,7 @@ class AnswerService:
             batch.runner.model_file,
             context=batch.context,
             program=batch.program,
+            model=batch.runner.model_info.name,
         )
         try:
             self._queue.add(answer, batch)

@@ -546,8 +546,10 @@ def source_of(runner: Runner, request: AnswerRequest) -> list[int]:
     """Return the tokens of a request's source: its text, its tokens, or its last message, a
     user's. Raises RequestError for what a search for a target cannot do."""
     name, sampling = runner.model_info.name, request.sampling
-    if request.gains is not None:
-        raise RequestError(f"{name} is an encoder-decoder, whose heads have no gains here")
+    if request.gains is not None or request.interventions:
+        raise RequestError(
+            f"{name} is an encoder-decoder, which has no gains or interventions here"
+        )
     if request.tools or sampling.json_schema or sampling.grammar:
         raise RequestError(
             f"{name} is an encoder-decoder, whose target keeps to no schema or grammar: expected "

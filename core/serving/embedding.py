@@ -116,7 +116,7 @@ class Embedding:
         pack = [PagedTokens(list(tokens), pages_for(len(tokens))) for tokens in texts[:count]]
         for paged in pack:
             paged.reserve(batch.pool, len(paged.tokens))
-            paged.slot = batch.slots.slot_of(None)
+            paged.slot = batch.slots.plain
         self._pack, self._sums = pack, [np.float32(0)] * count  # type: ignore[list-item]
         return True
 

@@ -28,6 +28,7 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     TokenTrace,
 )
+from llm_lite.core.messages.interventions import LiveChanges
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
 from llm_lite.core.plan.plan import Kind, Tensor, tensor_row_bytes
@@ -51,7 +52,7 @@ class CachedResponse(Struct, frozen=True):
     tokens: tuple[int, ...]
     prompt_tokens: int  # of the whole response
     pages: NDArray[np.int32]
-    gains: Gains | None
+    changes: LiveChanges
     windows_from: int  # the first position that caches with a window still have
 
     def first_row(self, window: int) -> int:
@@ -81,7 +82,7 @@ class _Ended(Struct, frozen=True):
     tokens: tuple[int, ...]
     prompt_tokens: int
     tickets: tuple[Ticket, ...]
-    gains: Gains | None
+    changes: LiveChanges
 
 
 class Responses:
@@ -96,7 +97,7 @@ class Responses:
         if paged.computed:
             tokens = tuple(paged.tokens[: paged.computed])
             tickets = paged.tickets(pool)
-            self._ended[name] = _Ended(tokens, answer.writer.prompt_tokens, tickets, paged.gains)
+            self._ended[name] = _Ended(tokens, answer.writer.prompt_tokens, tickets, paged.changes)
             self._ended.move_to_end(name)
         while len(self._ended) > _MOST_RESPONSES:
             self._ended.popitem(last=False)
@@ -110,7 +111,7 @@ class Responses:
             if answer.request.response == name:
                 paged = answer.paged
                 held, prompt = paged.tokens[: paged.computed], answer.writer.prompt_tokens
-                return _held(name, held, prompt, paged.pages, paged.gains, pool)
+                return _held(name, held, prompt, paged.pages, paged.changes, pool)
         ended = self._ended.get(name)
         pages = list[int]()
         for ticket in ended.tickets if ended else ():
@@ -126,7 +127,7 @@ class Responses:
                 else f"there is no answer of the name {name}, or it has not begun"
             )
         tokens = ended.tokens[: len(pages) * PAGE]
-        return _held(name, tokens, ended.prompt_tokens, pages, ended.gains, pool)
+        return _held(name, tokens, ended.prompt_tokens, pages, ended.changes, pool)
 
 
 def _held(
@@ -134,7 +135,7 @@ def _held(
     tokens: Sequence[int],
     prompt_tokens: int,
     pages: Sequence[int],
-    gains: Gains | None,
+    changes: LiveChanges,
     pool: PagePool,
 ) -> CachedResponse:
     windows_from, windows = 0, pool.windows
@@ -143,7 +144,7 @@ def _held(
         lost = len(held) - held[::-1].index(False) if False in held else 0
         windows_from = min(lost * PAGE, len(tokens))
     table = np.array(pages, np.int32)
-    return CachedResponse(name, tuple(tokens), prompt_tokens, table, gains, windows_from)
+    return CachedResponse(name, tuple(tokens), prompt_tokens, table, changes, windows_from)
 
 
 class ResponseRows:
@@ -309,7 +310,7 @@ class TracedResponse(Struct, frozen=True):
     @property
     def gains(self) -> Gains:
         ones = tuple((1.0,) * len(row) for row in self.batch.runner.session.gains)
-        return ones if self.held.gains is None else self.held.gains
+        return ones if self.held.changes.gains is None else self.held.changes.gains
 
     def tokens(self) -> tuple[int, ...]:
         return self.held.tokens
@@ -327,8 +328,8 @@ def trace(batch: Batch, held: CachedResponse, asked: FollowToken) -> TokenTrace:
             "of models with recurrent states only tokens of the chat, and of texts in Python, are "
             "traced"
         )
-    plan = batch.program.plan_for(1, 1)
     step = _step_again(batch, held, asked.position)
+    plan = batch.program.plan_of(step)
     read = partial(kept, batch, held)
     run = TracedRun(TracedResponse(batch, held), plan, step, 0, asked.position, read)
     return trace_run(run, batch.runner.attention, asked)
@@ -338,7 +339,7 @@ def _step_again(batch: Batch, held: CachedResponse, position: int) -> Step:
     """Return the step that runs a token of a response once more, over what the cache holds;
     raise RequestError where it holds not all that the token sees."""
     held.check_seen(position, batch.layers)
-    pages, slot = held.pages[: pages_for(position + 1)], batch.slots.slot_of(held.gains)
+    pages, slot = held.pages[: pages_for(position + 1)], batch.slots.slot_of(held.changes)
     token = np.array([held.tokens[position]], np.int32)
     return batch.step(token, (Segment(position, 1, 1, pages, slot),))
 

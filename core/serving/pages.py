@@ -1,8 +1,8 @@
 """All answers share the pages of one cache; `PagePool` knows who uses which, and which begin alike.
 
 A page holds the keys and values of PAGE positions that follow each other. A full page is known by
-the hash of all tokens up to its end and of the gains that the heads had, so another answer that
-begins with the same tokens and gains uses the same page. Pages of ended answers are kept as long as
+the hash of all tokens up to its end and of the interventions, so another answer that begins with
+the same tokens under the same ones uses the same page. Pages of ended answers are kept as long as
 nobody needs their room; of these the least recently used is given up first. The last one of an
 ended answer, which is not full, goes to the first that continues just these tokens: the next turn
 of a conversation. Caches with a window may have fewer pages: there a page lies only where
@@ -19,7 +19,7 @@ from hashlib import blake2b
 import numpy as np
 from msgspec import Struct
 
-from llm_lite.core.messages import Gains
+from llm_lite.core.messages.interventions import UNCHANGED, LiveChanges
 from llm_lite.core.plan.step import I32
 from llm_lite.core.serving.client_states import ClientStates
 from llm_lite.core.serving.window_places import WindowPlaces
@@ -27,13 +27,15 @@ from llm_lite.core.serving.window_places import WindowPlaces
 Name = bytes  # of a full page: the hash of all tokens up to its end
 
 
-def first_name(gains: Gains | None) -> Name:
-    """Return what comes before the first page of a sequence whose heads have these gains, None for
-    1 everywhere."""
-    if gains is None:
+def first_name(changes: LiveChanges) -> Name:
+    """Return what comes before the first page of a sequence under these interventions. Other
+    conditions are the same for all pages of a pool, which belongs to one model on one executor."""
+    if changes == UNCHANGED:
         return b""
-    numbers = np.array([gain for row in gains for gain in row], np.float32)
-    return blake2b(numbers.tobytes(), digest_size=16).digest()
+    numbers = [gain for row in changes.gains or () for gain in row]
+    for layer, vector in changes.shifts:
+        numbers += [layer, *vector]
+    return blake2b(np.array(numbers, np.float32).tobytes(), digest_size=16).digest()
 
 
 def name_of(before: Name, tokens: Sequence[int]) -> Name:

@@ -23,6 +23,7 @@ from llm_lite.core.plan.step import NO_STATE, PAGE, Segment, Step, pages_for
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.encoded_text import EncodedText
+from llm_lite.core.records import replace
 from llm_lite.core.serving import inspect
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.inspect import NO_QUERIES, CachedResponse, ResponseRows
@@ -64,7 +65,7 @@ class ResponseReplay:
     @property
     def gains(self) -> Gains:
         ones = tuple((1.0,) * len(row) for row in self._batch.runner.session.gains)
-        return ones if self._held.gains is None else self._held.gains
+        return ones if self._held.changes.gains is None else self._held.changes.gains
 
     @property
     def rows(self) -> range:
@@ -85,7 +86,7 @@ class ResponseReplay:
             self._held.tokens,
             held.prompt_tokens,
             held.pages,
-            held.gains,
+            held.changes,
             held.windows_from,
         )
 
@@ -170,7 +171,8 @@ class ResponseReplay:
                 self._slots.write(slot, state)
             ids = np.array((held.tokens if tokens is None else tokens)[start:end], np.int32)
             pages = held.pages[: pages_for(end)]
-            weighed = batch.slots.slot_of(held.gains if gains is None else gains)
+            changes = held.changes if gains is None else replace(held.changes, gains=gains)
+            weighed = batch.slots.slot_of(changes)
             slots = slot if state else NO_STATE, slot
             run(batch.step(ids, (Segment(start, end - start, 1, pages, weighed, slots),)))
             return self._slots.read(slot)

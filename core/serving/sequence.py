@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llm_lite.core.messages import Gains
+from llm_lite.core.messages.interventions import UNCHANGED, LiveChanges
 from llm_lite.core.plan.step import NO_STATE, PAGE, Segment, pages_for
 from llm_lite.core.serving.client_states import ClientStates
 from llm_lite.core.serving.pages import (
@@ -23,12 +23,14 @@ class PagedTokens:
     """`tokens` grow; the cache holds the first `computed` of them, in `pages`. Tokens of the
     prompt are computed in chunks, each by itself, the second time too: so the
     cache holds the same to the last bit, whatever else is in the steps. All are computed with the
-    same `gains` of heads, None for 1 everywhere."""
+    same interventions, `changes`."""
 
-    def __init__(self, tokens: list[int], most_pages: int, gains: Gains | None = None) -> None:
+    def __init__(
+        self, tokens: list[int], most_pages: int, changes: LiveChanges = UNCHANGED
+    ) -> None:
         self.tokens = tokens
-        self.gains = gains
-        self.slot = 0  # of a step, that has the gains
+        self.changes = changes
+        self.slot = 0  # of a step, that has the gains and shifts
         self.prompt = len(self.tokens)
         self.computed = 0
         self.pages: list[int] = []
@@ -206,13 +208,13 @@ class PagedTokens:
         """Return the name of a page that the tokens fill."""
         while len(self._names) <= index:
             first = len(self._names) * PAGE
-            before = self._names[-1] if self._names else first_name(self.gains)
+            before = self._names[-1] if self._names else first_name(self.changes)
             self._names.append(name_of(before, self.tokens[first : first + PAGE]))
         return self._names[index]
 
     def _name_before(self, index: int) -> Name:
         """Return the name of what lies before a page."""
-        return self._name(index - 1) if index else first_name(self.gains)
+        return self._name(index - 1) if index else first_name(self.changes)
 
     def _adoptable(self, pool: PagePool) -> tuple[list[int], int]:
         """Return pages that hold the next tokens, and the position behind these: as many as end

@@ -255,10 +255,10 @@ class Serving:
                 answer.is_ready(PATIENCE)
 
     def _place(self, batch: Batch, parts: list[StepPart]) -> None:
-        """Find slots for the gains of the answers in a step, and note their turns."""
+        """Find slots for the interventions of the answers in a step, and note their turns."""
         self._scheduler.note_run(parts)
         for part in parts:
-            part.answer.paged.slot = batch.slots.slot_of(part.answer.paged.gains)
+            part.answer.paged.slot = batch.slots.slot_of(part.answer.paged.changes)
 
     def _run(self, batch: Batch, parts: list[StepPart]) -> None:
         tokens, segments = _step_of(parts)

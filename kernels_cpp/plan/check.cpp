@@ -217,6 +217,12 @@ bool token_gate(const Op& op) {
          h->n_rows == x->n_rows && h->rows == x->rows && h->per_token == x->per_token &&
          weight->n_cols == h->n_cols;
 }
+bool shift(const Op& op) {
+  const Tensor *x = op.in[0], *shifts = op.in[1];
+  const int64_t layer = op.params.shift.layer;
+  return alike<1>(op) && x->rows == Rows::kTokens && x->per_token == 1 &&
+         is_state(shifts, x->n_cols) && layer >= 0 && layer < shifts->n_rows;
+}
 bool add_bias(const Op& op) { return alike<1>(op) && spans(op.in[1], op); }
 bool scale(const Op& op) { return alike<1>(op) && (op.in[1] == nullptr || spans(op.in[1], op)); }
 bool columns(const Op& op) {

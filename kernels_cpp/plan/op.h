@@ -37,7 +37,7 @@ struct Op {
   const float* angles;             // rope: as plan/rope_angles.h says
   int64_t segments;                // of a shared step at most; else 0
   int64_t positions;               // of a sequence at most, where several share a step; else 0
-  int64_t slot_layers;   // attention, route: rows of gains or switches of one sequence; else 0
+  int64_t slot_layers;   // attention, route, shift: rows of one sequence's gains and such; else 0
   bool whole_sequences;  // of an encoder: the tokens of a sequence are all in one step
   // Of a plan with int8 activations: a token gets the bits that it would get alone, in any step.
   // What differs by a rounding would be another int8.

@@ -34,10 +34,24 @@ bool depends(const Op& later, const Op& earlier) {
   return false;
 }
 
-// The tensor of an op that has rows of every layer for one sequence after the other: gains of
-// heads, switches of experts; null if there is none.
-const Tensor* of_slots(const Op& op) {
-  return op.code == OpCode::kAttention || op.code == OpCode::kRoute ? op.in[3] : nullptr;
+// What an op reads of its layer from a tensor that has rows of every layer for one sequence after
+// the other: gains of heads, switches of experts, shifts; null if there is none.
+struct OfSlots {
+  const Tensor* rows;
+  int64_t layer;
+};
+
+OfSlots of_slots(const Op& op) {
+  switch (op.code) {
+    case OpCode::kAttention:
+      return {op.in[3], op.params.attention.layer};
+    case OpCode::kRoute:
+      return {op.in[3], op.params.route.layer};
+    case OpCode::kShift:
+      return {op.in[1], op.params.shift.layer};
+    default:
+      return {nullptr, 0};
+  }
 }
 
 }  // namespace
@@ -64,7 +78,7 @@ Plan::Plan(const std::vector<TensorRow>& tensors, const std::vector<OpRow>& ops,
     check_states(op, i);
     op.segments = shape.segments;
     op.positions = shape.segments > 0 ? shape.table * kPage : 0;
-    if (const Tensor* by_slot = of_slots(op)) op.slot_layers = by_slot->n_rows / shape.slots;
+    if (const Tensor* rows = of_slots(op).rows) op.slot_layers = rows->n_rows / shape.slots;
     if (op.code == OpCode::kRope) add_angles(op);
     ops_.push_back(op);
     untouched_.push_back(first_independent(i));
@@ -117,10 +131,8 @@ void Plan::check_source(const Op& op, size_t index) const {
 }
 
 void Plan::check_slots(const Op& op, size_t index) const {
-  const Tensor* by_slot = of_slots(op);
+  const auto [by_slot, layer] = of_slots(op);
   if (by_slot == nullptr) return;
-  const bool attends = op.code == OpCode::kAttention;
-  const int64_t layer = attends ? op.params.attention.layer : op.params.route.layer;
   const int64_t rows = by_slot->n_rows, slots = shape_.slots;
   if (slots < 1 || rows % slots != 0 || layer >= rows / slots) {
     throw std::invalid_argument("the gains of op " + std::to_string(index) + " lack slots");

@@ -71,12 +71,13 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.encoding import Mask
 from llm_lite.core.messages.inspecting.inside import Direction
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
-from llm_lite.core.messages.interventions import NO_CHANGES
+from llm_lite.core.messages.interventions import NO_CHANGES, Interventions, LiveChanges
 from llm_lite.core.metrics.divergence import log_softmax, perplexity
 from llm_lite.core.metrics.perplexity import chunks_of
 from llm_lite.core.questions import wire
 from llm_lite.core.questions.activations import ActivationsRead, ReadActivations
 from llm_lite.core.questions.attention_reader import check_rollout
+from llm_lite.core.questions.interventions.live import live_changes
 from llm_lite.core.questions.lens import layer_logits
 from llm_lite.core.questions.patch import Patched
 from llm_lite.core.questions.question import answer_of
@@ -103,6 +104,7 @@ class Model(ClosedByWith):
         self._start()
         self._lock = threading.RLock()
         self._answer: Answer | None = None  # whose tokens are in the cache
+        self._interventions = NO_CHANGES  # of the answer that is written
         self._closed = False
         info = self.info
         self._gains = np.ones((self._gain_rows, info.heads), np.float32)
@@ -173,6 +175,7 @@ class Model(ClosedByWith):
         *,
         thinking: bool = True,
         template: Mapping[str, Any] = {},
+        interventions: Changes = NO_CHANGES,
         **sampling: Any,
     ) -> Answer:
         """The answer to a question or a conversation: an iterator of tokens, computed as they are
@@ -185,24 +188,28 @@ class Model(ClosedByWith):
         `stop` takes a text too, `logit_bias` a dictionary, and `json_schema` a schema as text or as
         a dictionary. `thinking` is what the template's switch for thoughts is set to, where it has
         one; thoughts come with their marks, and `Answer.message` has them apart. `template` has the
-        values of other variables of it, as {"reasoning_effort": "high"}.
+        values of other variables of it, as {"reasoning_effort": "high"}. `interventions` scale
+        heads and experts, and shift what layers leave, while the answer is written, beside `gains`.
         """
         check_read(self.info.template_variables, template)
         asked, messages = sampling_options(sampling, self.info), messages_of(prompt)
+        changes = interventions_of(interventions)
         with self._using():
             check_size(self._file.tokenizer, messages, self.info.context)
             encoded = encode(self._file, messages, False, thinking, values=template)
-            return self._begun(encoded, asked)
+            return self._begun(encoded, asked, changes)
 
-    def complete(self, text: Text, **sampling: Any) -> Answer:
+    def complete(
+        self, text: Text, *, interventions: Changes = NO_CHANGES, **sampling: Any
+    ) -> Answer:
         """Continue a text, without a chat template; options and result are those of `generate`."""
-        asked = sampling_options(sampling, self.info)
+        asked, changes = sampling_options(sampling, self.info), interventions_of(interventions)
         with self._using():
             if not isinstance(text, str):
-                return self._begun(Encoded.of_ids(self._ids(text)), asked)
+                return self._begun(Encoded.of_ids(self._ids(text)), asked, changes)
             messages = (ChatMessage("user", text),)
             check_size(self._file.tokenizer, messages, self.info.context)
-            return self._begun(encode_raw(self._file.tokenizer, messages), asked)
+            return self._begun(encode_raw(self._file.tokenizer, messages), asked, changes)
 
     def tokenize(self, text: str) -> NDArray[np.int32]:
         """Return the ids int32 [n] of a text, with the begin and end tokens that the model asks
@@ -463,16 +470,19 @@ class Model(ClosedByWith):
         sizes = f"{info.layers} layers of {info.heads} heads"
         return f"<Model {info.name!r}: {sizes}, {how.backend}, {how.mode}>"
 
-    def _begun(self, encoded: Encoded, asked: SamplingOptions) -> Answer:
+    def _begun(
+        self, encoded: Encoded, asked: SamplingOptions, interventions: Interventions
+    ) -> Answer:
+        self._live(interventions)  # refused before anything runs
         tokenizer, session = self._file.tokenizer, self._runner.session
         check(asked)
         session.check(encoded.ids, PLAIN)
         vocabulary = self.info.vocabulary
         make = partial(AnswerWriter, tokenizer, encoded, asked, vocabulary=vocabulary)
-        return ComputedAnswer(make, session, self._turn)
+        return ComputedAnswer(make, session, partial(self._turn, interventions))
 
     @contextmanager
-    def _turn(self, answer: Answer) -> Iterator[None]:
+    def _turn(self, interventions: Interventions, answer: Answer) -> Iterator[None]:
         """Hold the model for one step of an answer."""
         with self._lock:
             self._check_open()
@@ -483,6 +493,7 @@ class Model(ClosedByWith):
                     "generate it again"
                 )
             self._answer = answer
+            self._interventions = interventions
             self._use_gains(throughout=begins)
             yield
 
@@ -492,7 +503,7 @@ class Model(ClosedByWith):
         begun."""
         with self._lock:
             self._check_open()
-            self._answer = None
+            self._answer, self._interventions = None, NO_CHANGES
             self._use_gains(throughout=True)
             yield
 
@@ -503,8 +514,15 @@ class Model(ClosedByWith):
     def _use_gains(self, *, throughout: bool) -> None:
         wanted = self._gains, self._switches
         if throughout or not all(map(np.array_equal, wanted, self._in_force)):
-            self._runner.session.set_gains(self._all_gains, throughout=throughout)
+            changes = self._live(self._interventions)
+            gains = self._all_gains if changes.gains is None else changes.gains
+            self._runner.set_gains(gains, changes.shifts, throughout=throughout)
             self._in_force = self._gains.copy(), self._switches.copy()
+
+    def _live(self, interventions: Interventions) -> LiveChanges:
+        """Return how interventions act while an answer is written, on top of the gains."""
+        program, name = self._runner.executor.program, self.info.name
+        return live_changes(interventions, program, self._all_gains, name)
 
     @contextmanager
     def _attending(self, ids: Sequence[int], *, queries: bool = True) -> Iterator[Reading]:

@@ -208,6 +208,13 @@ def _chat(commands: Subparsers, answering: list[Parser]) -> None:
         help="set another variable of the chat template, to JSON or a text; may be repeated",
     )
     chat.add_argument(
+        "--interventions",
+        type=Path,
+        metavar="FILE",
+        help="scale heads and experts, and shift what layers leave, as a JSON file says: "
+        "docs/questions.md",
+    )
+    chat.add_argument(
         "--overflow",
         choices=OVERFLOWS,
         help="what happens when the context is full; by default a conversation forgets its middle, "

@@ -7,6 +7,7 @@ import openai
 import pytest
 
 from llm_lite.core.messages import GenerationFinished, GenerationStats, SamplingDefault
+from llm_lite.core.messages.interventions import Interventions, Scale, Shift
 from llm_lite.core.records import replace
 from llm_lite.server.openai.choice import Choice
 from llm_lite.server.openai.tools import ToolPlan
@@ -268,6 +269,27 @@ def test_heads_of_a_request_have_gains(served):
             openai.BadRequestError, match=rf"head_gains\[0\]\.{name}: expected 0 to"
         ):
             ask(served, extra_body={"head_gains": wrong})
+
+
+def test_a_request_has_interventions(served):
+    ask(served)
+    assert not told(served).interventions
+    shift = {"kind": "shift", "site": "blocks.0.hook_resid_post", "vector": [1, 2.5]}
+    head = {"kind": "scale", "site": "layers.0.attention.heads", "factor": 0, "unit": 1}
+    ask(served, extra_body={"interventions": [shift, head]})
+    assert told(served).interventions == Interventions(
+        (
+            Shift("blocks.0.hook_resid_post", (1.0, 2.5)),
+            Scale("layers.0.attention.heads", 0.0, 1),
+        )
+    )
+    for wrong, sentence in (
+        ({"kind": "bend"}, r"interventions\[0\].kind"),
+        ({"kind": "shift", "site": "logits"}, r"interventions\[0\].vector: is missing"),
+        ({**head, "factor": "much"}, r"interventions\[0\].factor: expected a number"),
+    ):
+        with pytest.raises(openai.BadRequestError, match=sentence):
+            ask(served, extra_body={"interventions": [wrong]})
 
 
 def test_clients_are_told_apart(served):

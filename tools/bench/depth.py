@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from llm_lite.core.convert.synthetic import write_synthetic
-from llm_lite.core.kv_cache.provenance import Provenance
 from llm_lite.core.loading.loader import open_model, start
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import EngineOptions, KvType
@@ -117,7 +116,7 @@ class Ours:
     def at(self, depth: int) -> None:
         session = self._session
         session.clear()
-        made = Provenance(session.made_by, session.gains)
+        made = session.conditions
         session.cache.append(self._tokens(depth), made)
 
     def rate(self, what: str, count: int) -> float:

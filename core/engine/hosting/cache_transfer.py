@@ -126,4 +126,4 @@ def file_away(runner: Runner, command: SaveCache | OpenCache, log: Log) -> None:
 
 def identity(runner: Runner) -> on_disk.Identity:
     session = runner.session
-    return on_disk.Identity(identity_of_model(runner.model_file), session.made_by, session.gains)
+    return on_disk.Identity(identity_of_model(runner.model_file), session.conditions)

@@ -307,6 +307,8 @@ class ModelHost:
         """Move the conversation to another executor over the same weights."""
         moved = with_room(runner, room)
         try:
+            if runner.session.changes.shifts:
+                moved.enable_shifts()
             moved.session.take_over(runner.session)
         except BaseException as error:
             moved.executor.close()

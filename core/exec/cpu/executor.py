@@ -14,7 +14,12 @@ import numpy as np
 from llm_lite_kernels import _cpp
 from numpy.typing import NDArray
 
-from llm_lite.core.errors import CancelledError, OutOfDeviceMemoryError, RequestError
+from llm_lite.core.errors import (
+    CancelledError,
+    OutOfDeviceMemoryError,
+    RequestError,
+    UnsupportedError,
+)
 from llm_lite.core.exec.cpu.plan_rows import plan_rows, vectors
 from llm_lite.core.exec.cpu.weights import CpuWeight, for_products, readable
 from llm_lite.core.exec.executor import StopCheck
@@ -66,6 +71,7 @@ class CpuExecutor:
         self.program = program
         self.isa_name = _choose_isa(isa)
         self.threads = chosen_threads(threads)
+        self._beside = beside
         cut = beside or whole_plan
         self._parts = {id(plan): cut(plan) for plan in program.plans}
         self._held = held(program, cut, apart=beside is not None)
@@ -94,12 +100,29 @@ class CpuExecutor:
         # The words of the last step, which several parts of a plan may be run for.
         self._packed: tuple[Plan, Step, I32] | None = None
         self._state = {name: _filled(t) for name, t in states.items()}
-        self._arena = _memory(max(plan.scratch_bytes for plan in program.plans))
+        self._open_plans(_memory(max(plan.scratch_bytes for plan in program.plans)))
+
+    def _open_plans(self, arena: _cpp.Memory) -> None:
+        program, self._arena = self.program, arena
         self._logits = [self._logits_of(plan) for plan in program.plans]
         self._heads = [_head_of(plan) for plan in program.plans]
         self._interpreter: _cpp.Interpreter | None = _cpp.Interpreter(self.isa_name, self.threads)
         for plan in program.plans:  # known to the interpreter by their numbers
             self._interpreter.add_plan(*plan_rows(program, plan, self._place))
+
+    def extend(self, program: Program) -> None:
+        if self._beside is not None:
+            raise UnsupportedError("the steps are shared with another executor")
+        states = {t.name: t for p in program.plans for t in p.tensors if t.kind is Kind.STATE}
+        try:
+            arena = _memory(max(plan.scratch_bytes for plan in program.plans))
+            more = {name: _filled(t) for name, t in states.items() if name not in self._state}
+        except MemoryError as error:
+            raise OutOfDeviceMemoryError("not enough memory for further states") from error
+        self.program, self._packed = program, None
+        self._parts = {id(plan): whole_plan(plan) for plan in program.plans}
+        self._state_tensors, self._state = states, self._state | more
+        self._open_plans(arena)
 
     def _logits_of(self, plan: Plan) -> F32:
         """Return float32 [most outputs, vocabulary], the memory itself."""

@@ -65,7 +65,8 @@ def fusions_of(program: Program, tuning: Tuning) -> Fusions:
 
 def sub_steps(program: Program, step: Step, few: int) -> list[SubStep]:
     """Split a step so that sequences get the same bits as alone; `few`: see `few_tokens`."""
-    plans = [plan for plan in program.plans if max(plan.max_tokens, plan.max_outputs) <= few]
+    alike = [plan for plan in program.plans if plan.shifted == step.shifted]
+    plans = [plan for plan in alike if max(plan.max_tokens, plan.max_outputs) <= few]
     plan = program.plan_of(step)
     if not plans or plan in plans:
         return [SubStep(plan, step, np.arange(step.count), np.arange(step.outputs))]
@@ -75,7 +76,7 @@ def sub_steps(program: Program, step: Step, few: int) -> list[SubStep]:
     found = []
     for together in _packed(small, most):
         found.append(_sub_step(step, together, next(p for p in plans if _fits(together, p))))
-    return found + ([_sub_step(step, large, program.plans[-1])] if large else [])
+    return found + ([_sub_step(step, large, alike[-1])] if large else [])
 
 
 def _places(step: Step) -> list[_Place]:

@@ -153,9 +153,46 @@ class VulkanExecutor:
         self._table_arena = self._own(FixedArena(device, [TABLE_BYTES]))
         self._pool = self._own(CommandPool(device, device.compute))
         self._pipelines = self._own(Pipelines(device))
-        sets = self._own(DescriptorSets(device))
+        self._open_recorders()
+
+    def _open_recorders(self) -> None:
+        self._sets = sets = self._own(DescriptorSets(self._device))
         self._recorder = Recorder(self._pool, self._pipelines, sets, self.tuning)
         self._ops = OpRecordings(Recorder(self._pool, self._pipelines, sets, self.tuning))
+
+    def extend(self, program: Program) -> None:
+        if self._partner is not None:
+            raise UnsupportedError("the steps are shared with another executor")
+        tensors = held(program, self._cut, apart=False)
+        self._check(tensors)
+        states = [t for t in tensors if t.kind is Kind.STATE and t.name not in self._state]
+        known, fusions = self._states, fusions_of(program, self.tuning)
+        more = [plan for plan in program.plans if id(plan) not in self._groups]
+        groups = {id(plan): groups_of(plan, self, fusions) for plan in more}
+        fused = {id(plan): placed(plan, groups[id(plan)]) for plan in more}
+        self._state |= self._open_state(states)
+        self._states |= known
+        self._open_scratch(max(plan.scratch_bytes for plan in (*more, *fused.values())))
+        self._groups |= groups
+        self._fused |= fused
+        self.program, self._held = program, tensors
+        self._plan_parts = {id(plan): self._cut(plan) for plan in program.plans}
+
+    def _open_scratch(self, size: int) -> None:
+        """Have scratch memory of this size. What was recorded with less is recorded again."""
+        if size <= self._scratch.size:
+            return
+        scratch = self._own(Buffer(self._device, size, STORAGE, host=False))
+        self._device.wait_idle()
+        for recording in self._recordings.values():
+            self._pool.free(recording.segments)
+        self._recordings.clear()
+        self._pool.free(self._ops.segments)
+        for resource in (self._sets, self._scratch):
+            self._closing.remove(resource)
+            resource.close()
+        self._scratch = scratch
+        self._open_recorders()
 
     def _own(self, resource: Any) -> Any:
         self._closing.append(resource)

@@ -281,6 +281,13 @@ def _add_bias(c: Call) -> list[Dispatch]:
     return c.elementwise("add_bias", buffers, columns, COLUMNS=columns)
 
 
+def _shift(c: Call) -> list[Dispatch]:
+    shifts = c.inputs[1]
+    slots = c.binder.program.pages.slots if c.binder.program.pages else 1
+    sizes = {"SLOT_LAYERS": shifts.shape[0] // slots, **c.pages()}
+    return c.columnwise(**sizes)
+
+
 def _scale(c: Call) -> list[Dispatch]:
     buffers = {"X": c.binder.tensor(c.inputs[0]), "Y": c.binder.tensor(c.outputs[0])}
     variant = "scale"
@@ -437,6 +444,7 @@ _KERNELS: Mapping[str, Kernel] = {
     "store": _store,
     "attention": attention,
     "add_bias": _add_bias,
+    "shift": _shift,
     "scale": _scale,
     "causal_conv": _causal_conv,
     "delta_rule": _delta_rule,

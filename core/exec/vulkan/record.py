@@ -199,6 +199,11 @@ class OpRecordings:
         kept = self._kept.get((id(plan), ops))
         return kept and kept[1]
 
+    @property
+    def segments(self) -> list[Any]:
+        """Return all command buffers."""
+        return [one for _, segments in self._kept.values() for one in segments]
+
     def record(self, plan: Plan, ops: Ops, calls: Sequence[Sequence[Dispatch]]) -> list[Any]:
         segments = self._recorder.segments(calls)
         self._kept[id(plan), ops] = plan, segments  # the plan, so that its id stays its own

@@ -261,6 +261,7 @@ def run_to_json(run: AnswerRun | None) -> str | None:
     kept |= {"threads": run.threads, "thinking": run.thinking, "gains": run.gains}
     kept["switches"] = [asdict(switch) for switch in run.switches] or None
     kept["sampling"] = asdict(run.sampling) if run.sampling else None
+    kept["interventions"] = asdict(run.interventions) if run.interventions else None
     return json.dumps({name: value for name, value in kept.items() if value is not None})
 
 

@@ -85,7 +85,7 @@ def run_of(session: InspectedSession, position: int) -> TracedRun:
     ring has lost keys that it saw."""
     tokens = session.tokens()
     check_position(position, tokens)
-    plan = session.executor.program.plan_for(1, 1)
+    plan = session.executor.program.plans[0]
     oldest = {layer.keys.name: session.cache.oldest(layer) for layer in session.cache.layers}
     for layer in attention_layers(plan):
         seen = max(0, position - layer.window + 1) if layer.window else 0
@@ -94,6 +94,7 @@ def run_of(session: InspectedSession, position: int) -> TracedRun:
                 f"the cache no longer holds what token {position} saw: choose a later token"
             )
     step, read = session.step([tokens[position]], position), partial(values_of, session.executor)
+    plan = session.executor.program.plan_of(step)
     return TracedRun(session, plan, step, 0, position, read)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from llm_lite.core.messages.answers import Alternative, Gains
+from llm_lite.core.messages.interventions import Interventions
 from llm_lite.core.messages.kinds import Event, StepRequest
 from llm_lite.core.records import about
 
@@ -31,6 +32,14 @@ class SetGains(StepRequest, frozen=True):
     """
 
     gains: Gains
+
+
+class SetInterventions(StepRequest, frozen=True):
+    """Scale heads and experts, and shift what layers leave, from the next step on: beside the gains
+    of `SetGains`, and as these, in place of earlier interventions. RequestError for changes that
+    cannot act while the model writes."""
+
+    interventions: Interventions
 
 
 class Inspect(StepRequest, frozen=True):

@@ -25,6 +25,9 @@ class Place(Struct, frozen=True):
     units: int
     columns: int
     unit_name: str  # "head", "expert", "column"
+    op: str  # that makes it
+    layer: int  # of what it scales while the model writes
+    ends_layer: int | None = None  # the layer whose end the site is
 
     @property
     def chooses_experts(self) -> bool:
@@ -75,16 +78,27 @@ class SiteValues(Struct, frozen=True):
         return np.isin(self.positions, positions)
 
 
+class LiveState(Struct, frozen=True):
+    """The changes that all steps have while a model writes: `gains` in rows for the heads of each
+    layer, and behind `head_rows` of them for the experts; `shifts` by layer, of what it leaves."""
+
+    gains: list[list[float]]
+    head_rows: int
+    shifts: dict[int, list[float]]
+
+
 class Kind(Struct, frozen=True):
     """A kind of intervention.
 
     `check(change, place)` raises RequestError where the change does not fit the place. `apply`
-    changes the values of a site in a step.
+    changes the values of a site in a step. `live` adds what the change is to the state of all
+    steps; RequestError where it cannot act there. None: only tokens that run again are changed.
     """
 
     record: type[Any]
     check: Callable[[Any, Place], None]
     apply: Callable[[Any, Place, SiteValues], None]
+    live: Callable[[Any, Place, LiveState], None] | None = None
 
 
 def place_of(plan: Plan, site: Site, at: str) -> Place:
@@ -92,8 +106,10 @@ def place_of(plan: Plan, site: Site, at: str) -> Place:
     op = plan.ops[site.index]
     if op.name == "route":
         experts = plan.tensors[op.inputs[0]].shape[1]
-        return Place(at, site, experts, 1, "expert")
+        return Place(at, site, experts, 1, "expert", op.name, int(op.params["layer"]))
+    layer = int(op.params.get("layer", 0))
+    ends = plan.layer_ends.index(site.index) if site.index in plan.layer_ends else None
     width = int(op.params.get("head_dim", 0) or op.params.get("value_dim", 0))
     if width and site.columns % width == 0:
-        return Place(at, site, site.columns // width, width, "head")
-    return Place(at, site, site.columns, 1, "column")
+        return Place(at, site, site.columns // width, width, "head", op.name, layer, ends)
+    return Place(at, site, site.columns, 1, "column", op.name, layer, ends)

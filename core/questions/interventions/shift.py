@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.messages.interventions import Shift
-from llm_lite.core.questions.interventions.kind import Kind, Place, SiteValues
+from llm_lite.core.questions.interventions.kind import Kind, LiveState, Place, SiteValues
 
 
 def _check(change: Shift, place: Place) -> None:
@@ -17,4 +18,16 @@ def _apply(change: Shift, place: Place, found: SiteValues) -> None:
     found.values[found.rows(change.positions), place.slice_of(change.unit)] += vector
 
 
-SHIFT = Kind(Shift, _check, _apply)
+def _live(change: Shift, place: Place, state: LiveState) -> None:
+    if place.ends_layer is None:
+        raise RequestError(
+            f"{place.at}: while the model writes only what layers leave is shifted, as "
+            f"blocks.0.hook_resid_post, not {place.site.name}"
+        )
+    vector = state.shifts.setdefault(place.ends_layer, [0.0] * place.site.columns)
+    first = place.slice_of(change.unit).start
+    for column, value in enumerate(change.vector, first):
+        vector[column] += value
+
+
+SHIFT = Kind(Shift, _check, _apply, _live)

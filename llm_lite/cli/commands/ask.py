@@ -13,7 +13,7 @@ import numpy as np
 from llm_lite.api.loading import opened
 from llm_lite.api.translator import Translator
 from llm_lite.cli.engine_words import engine_options
-from llm_lite.cli.terminal.inputs import read_tokens
+from llm_lite.cli.terminal.inputs import LONGEST_FILE, read_tokens
 from llm_lite.cli.terminal.output import note, show_json, tell, warn
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_text
@@ -22,8 +22,6 @@ from llm_lite.core.loading import loader
 from llm_lite.core.questions import wire
 from llm_lite.core.questions.question import Question
 from llm_lite.core.questions.table import named
-
-LONGEST_FILE = 256 << 20  # bytes of a parameter
 
 
 def run(arguments: argparse.Namespace) -> int:

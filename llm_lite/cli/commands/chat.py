@@ -12,6 +12,7 @@ from llm_lite.cli.engine_words import engine_options, given_sampling
 from llm_lite.cli.template_values import values_of
 from llm_lite.cli.terminal import interrupts
 from llm_lite.cli.terminal.answering import generate, load
+from llm_lite.cli.terminal.inputs import read_interventions
 from llm_lite.cli.terminal.output import show_json
 from llm_lite.core.errors import RequestError
 from llm_lite.core.files.text_input import read_standard_input
@@ -99,6 +100,7 @@ def _ask_once(
         overflow=arguments.overflow or "stop",
         thinking=not arguments.no_thinking,
         values=values_of(arguments, model),
+        interventions=read_interventions(arguments.interventions),
     )
     answer = generate(engine, command, shown=not arguments.json)
     if arguments.json and answer.finished is not None:
@@ -133,6 +135,7 @@ def _converse(
         raw=arguments.raw,
         thinking=not arguments.no_thinking,
         values=values_of(arguments, loaded.model),
+        interventions=read_interventions(arguments.interventions),
         system=checked(arguments.system or "", "--system"),
     )
     from llm_lite.cli.conversation.loop import converse  # an answer to one question needs no editor

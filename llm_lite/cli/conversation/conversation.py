@@ -28,6 +28,7 @@ from llm_lite.core.messages import (
     Role,
     SamplingOptions,
 )
+from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
 from llm_lite.core.records import replace
 
 PROMPT, CONTINUED = "> ", ". "  # before a line that is typed, and before its further ones
@@ -45,6 +46,7 @@ class TerminalConversation(Struct):
     raw: bool = False
     thinking: bool = True  # where the template has a switch for it
     values: dict[str, Any] = field(default_factory=dict)  # of its other variables
+    interventions: Interventions = NO_CHANGES
     system: str = ""
     tree: ConversationTree[Turn] = field(default_factory=ConversationTree)
     draft: str = ""  # what the next line begins with, to be edited
@@ -174,6 +176,7 @@ class TerminalConversation(Struct):
             overflow=self.overflow,
             thinking=self.thinking,
             values=self.values,
+            interventions=self.interventions,
         )
         answer = generate(self.engine, command, shown=True)
         self.finished = answer.finished

@@ -22,6 +22,7 @@ from llm_lite.server.openai.request import (
     WithoutList,
     WithoutObject,
     gains_of,
+    interventions_of,
 )
 from llm_lite.server.openai.running import name_of
 from llm_lite.server.openai.sampling import SamplingBody, of_choice, sampling_of
@@ -145,6 +146,7 @@ def chat_plan(call: Call, model: ModelInfo) -> ChatPlan:
         alternatives=top or 0,
         client=call.client,
         gains=gains_of(body, model),
+        interventions=interventions_of(body),
         calls=tools.calls,
     )
     return ChatPlan(request, body.n, or_answer(tools, sampling), top)

@@ -32,6 +32,7 @@ from llm_lite.server.openai.request import (
     StreamOptions,
     TokenLimit,
     gains_of,
+    interventions_of,
 )
 from llm_lite.server.openai.running import (
     AnswerHead,
@@ -149,6 +150,7 @@ def _requests(
             alternatives=body.logprobs or 0,
             client=call.client,
             gains=gains,
+            interventions=interventions_of(body),
         )
         for index, prompt in enumerate(prompts)
         for number in range(body.n)

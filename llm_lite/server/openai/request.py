@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from llm_lite.core.checked import CheckError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.messages import Gains, ModelInfo
+from llm_lite.core.messages.interventions import Change, Interventions
 from llm_lite.server.schema import Body, Custom, Schema, Unsupported, about, components, read
 
 MOST_LISTED = 1 << 20
@@ -170,6 +171,13 @@ class AnswerBody(UserBody, kw_only=True):
         Annotated[list[ExpertSwitch], Meta(max_length=MOST_LISTED)] | None,
         about("Experts of a mixture that count otherwise than the router says."),
     ] = None
+    interventions: Annotated[
+        Annotated[list[Change], Meta(max_length=MOST_LISTED)] | None,
+        about(
+            "Scales of heads and experts, and shifts of what layers leave, while the prompt is "
+            "read and the answer written."
+        ),
+    ] = None
     # What OpenAI's own service has and a machine of one's own has no use for. It may be given.
     metadata: Annotated[
         Annotated[dict[str, Any], Meta(max_length=16)] | None, about("Has no effect here.")
@@ -196,6 +204,11 @@ class AnswerBody(UserBody, kw_only=True):
     ignore_eos: WithoutFlag = None
     use_beam_search: WithoutFlag = None
     min_tokens: WithoutNumber = None
+
+
+def interventions_of(body: AnswerBody) -> Interventions:
+    """Return the interventions of a request; the service checks them against the model."""
+    return Interventions(tuple(body.interventions or ()))
 
 
 def gains_of(body: AnswerBody, model: ModelInfo) -> Gains | None:

@@ -44,6 +44,7 @@ from llm_lite.server.openai.request import (
     TokenLimit,
     WithoutObject,
     gains_of,
+    interventions_of,
 )
 from llm_lite.server.openai.sampling import SamplingBody, sampling_of
 from llm_lite.server.openai.template_values import Effort, TemplateValues
@@ -274,6 +275,7 @@ def response_plan(call: Call, model: ModelInfo) -> ChatPlan:
         alternatives=top or 0,
         client=call.client,
         gains=gains_of(body, model),
+        interventions=interventions_of(body),
         calls=tools.calls,
     )
     return ChatPlan(request, 1, or_answer(tools, request.sampling), top)

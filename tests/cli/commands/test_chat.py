@@ -47,6 +47,25 @@ def test_chat_as_json(tiny_llama, capsys):
     assert all(answer["stats"][k] > 0 for k in ("prefill_tok_s", "ttft_ms", "peak_rss_bytes"))
 
 
+def test_interventions_of_a_file(tiny_llama, tmp_path, capsys):
+    changes = tmp_path / "changes.json"
+    head = {"kind": "scale", "site": "blocks.1.attn.hook_z", "factor": 0, "unit": 1}
+    shift = {"kind": "shift", "site": "blocks.0.hook_resid_post", "vector": [0.5, -0.5] * 32}
+    changes.write_text(json.dumps({"changes": [head, shift]}))
+
+    def tokens(*more):
+        assert chat(tiny_llama, "-p", "Hello there", "--json", *more) == 0
+        return json.loads(capsys.readouterr().out)["tokens"]
+
+    assert tokens("--interventions", str(changes)) != tokens()
+    changes.write_text('{"changes": [{"kind": "shift", "site": "logits"}]}')
+    assert chat(tiny_llama, "-p", "Hello", "--interventions", str(changes)) == 1
+    assert "changes.json: changes[0].vector: is missing" in capsys.readouterr().err
+    changes.write_text(json.dumps({"changes": [{**shift, "site": "embedding"}]}))
+    assert chat(tiny_llama, "-p", "Hello", "--interventions", str(changes)) == 1
+    assert "only what layers leave is shifted" in capsys.readouterr().err
+
+
 def test_raw_system_and_seed(tiny_llama, capsys):
     def tokens(*more):
         assert (

@@ -50,6 +50,7 @@ from llm_lite.core.messages import (
     ResumeKept,
     SaveCache,
     SetGains,
+    SetInterventions,
     Shutdown,
     SpellTokens,
     StartServing,
@@ -61,6 +62,7 @@ from llm_lite.core.messages import (
     TokenizeText,
     Translate,
 )
+from llm_lite.core.messages.interventions import Interventions
 from llm_lite.core.questions import effect
 from llm_lite.core.questions.table import QUESTIONS
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
@@ -91,7 +93,12 @@ def all_commands(model, folder):
         StartServing(),
         StopServing(),
         TokenizeText("Hello there"),
-        *(SetGains(NONE), Inspect(2), *(one.example for one in QUESTIONS)),
+        *(
+            SetGains(NONE),
+            SetInterventions(Interventions()),
+            Inspect(2),
+            *(one.example for one in QUESTIONS),
+        ),
         *(ExportMaps(str(folder / "maps.npz"), ((0, 0),)), CountTokens(("Hello",))),
         *(EncodeText("Hello"), CompareTexts(("Hello", "there"))),
         CompareRuns(HELLO, (exact(), exact()), GREEDY),

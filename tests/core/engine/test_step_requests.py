@@ -24,9 +24,11 @@ from llm_lite.core.messages import (
     ReadAttentionRows,
     Reconfigure,
     SetGains,
+    SetInterventions,
     TokenDecoded,
     TokenFollowed,
 )
+from llm_lite.core.messages.interventions import Interventions, Shift
 from llm_lite.core.questions import lens as lens_question
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
@@ -60,6 +62,29 @@ def test_an_answer_with_gains_of_its_own_is_exact_and_leaves_the_others_be(clien
     fresh.send(SetGains(HALF))
     assert fresh.ask()[1] == steered
     assert fresh.engine.close(PATIENCE)
+
+
+SHIFT = Interventions((Shift("blocks.0.hook_resid_post", (0.4, -0.3) * 32),))
+
+
+def test_layers_are_shifted_as_heads_are_weighed(client, tiny_llama):
+    plain = client.ask()[1]
+    shifted = client.ask(interventions=SHIFT)[1]
+    assert client.of(GenerationStarted)[-1].reused_tokens == 0 and shifted != plain
+    assert client.ask(interventions=SHIFT)[1] == shifted
+    assert client.ask()[1] == plain
+    client.result(SetInterventions(SHIFT))
+    assert client.ask(conversation=3)[1] == shifted
+    both = client.ask(gains=HALF, conversation=4)[1]
+    assert both == client.ask(gains=HALF, interventions=Interventions(), conversation=5)[1]
+    client.result(Reconfigure(exact(context=100)))
+    assert client.ask(conversation=6)[1] == shifted, "it outlives a change of executor"
+    client.result(SetGains(HALF))
+    assert client.ask(conversation=7)[1] not in (shifted, plain), "gains leave shifts alone"
+    client.result(SetInterventions(Interventions()))
+    assert client.ask(conversation=8)[1] == client.ask(gains=HALF, conversation=9)[1]
+    client.result(SetGains(ONES))
+    assert client.ask(conversation=10)[1] == plain
 
 
 def test_gains_set_between_answers_keep_the_cache(client):

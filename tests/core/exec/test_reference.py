@@ -281,6 +281,14 @@ def test_scale():
     assert np.allclose(reference.scale(x, weight, factor=3.0), 3 * x * weight, rtol=1e-6)
 
 
+def test_shift():
+    x, shifts = _random(3, 5), _random(4, 5, seed=1)
+    y = reference.shift(x, shifts, layer=2)
+    for t in range(3):
+        for column in range(5):
+            assert y[t, column] == np.float32(x[t, column] + shifts[2, column])
+
+
 def test_add_bias():
     x, bias = _random(3, 13), _random(13, seed=1)
     y = reference.add_bias(x, bias)

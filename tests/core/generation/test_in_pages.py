@@ -154,7 +154,7 @@ def test_one_goes_on_with_what_the_other_holds(both, backend, tmp_path):
         source.session.clear()
         source.session.prefill(PROMPT)
         path = tmp_path / "kept.kv"
-        identity = on_disk.Identity("a model", source.session.made_by, source.session.gains)
+        identity = on_disk.Identity("a model", source.session.conditions)
         on_disk.save(path, source.session.take_out(), identity)
         kept = on_disk.load(path, identity, target.session.cache, 300)
         for prefix in (source.session.take_out(), kept):

@@ -4,6 +4,7 @@ import time
 
 from llm_lite.core.history import AnswerEnd, AnswerRun, History, HistoryEvent, ModelIdentity
 from llm_lite.core.messages import GenerationStats, SamplingOptions
+from llm_lite.core.messages.interventions import Interventions, Scale, Shift
 from tests.children import PATIENCE
 
 RUN = AnswerRun(
@@ -17,6 +18,7 @@ RUN = AnswerRun(
     4,
     SamplingOptions(seed=7),
     ((1.0, 0.0), (0.5, 1.0)),
+    interventions=Interventions((Shift("logits", (1.0, -2.5)), Scale("embedding", 0.5, 3)), "tiny"),
 )
 END = AnswerEnd("length", GenerationStats(10, 4, 3, 100.0, 20.5, 1.5, 17, 1 << 20, 5), "", 2.5)
 

@@ -14,7 +14,7 @@ from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import FileError
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.gpu.device import Device
-from llm_lite.core.kv_cache.provenance import PRECISIONS, Precision, Provenance, coarsest
+from llm_lite.core.kv_cache.provenance import PRECISIONS, Conditions, Precision, coarsest
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import KV_TYPES, KvType
 from tests.runners import BACKENDS, exact, running
@@ -124,6 +124,7 @@ def test_a_cache_is_taken_over_by_one_of_another_type(
 
 
 def test_the_coarsest_precision_stays() -> None:
-    made = Provenance("int4 a8", ((1.0,),))
+    made = Conditions.of("int4 a8")
+    assert (made.weights, made.arithmetic, made.made_by) == ("int4", "a8", "int4 a8")
     assert made.rounded("int8").rounded("int4").rounded("int8").precision == "int4"
     assert made.rounded("whole") is made

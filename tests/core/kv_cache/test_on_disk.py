@@ -10,12 +10,19 @@ from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.kv_cache import on_disk
+from llm_lite.core.kv_cache.provenance import Conditions
 from llm_lite.core.messages import CacheStatus, Logged, OpenCache, SaveCache
+from llm_lite.core.messages.interventions import LiveChanges
 from llm_lite.core.records import replace
 from tests.core.engine_client import PATIENCE, Client
 from tests.runners import BACKENDS, exact, running
 
 VOCABULARY = 300
+ONES = ((1.0,) * 4,) * 2
+
+
+def under(changes):
+    return Conditions.of("as-stored a32", changes)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +77,12 @@ def test_a_rolled_cache_comes_back_with_its_gaps(tiny_llama, tmp_path):
     ("changes", "words"),
     [
         ({"model": "other"}, "another model or tokenizer"),
-        ({"weights": "int4 a8"}, "weights: expected 'int4 a8', found 'as-stored a32'"),
-        ({"gains": ((0.0,) * 4,) * 2}, "other weights of heads"),
+        (
+            {"conditions": Conditions.of("int4 a8")},
+            "weights: expected 'int4 a8', found 'as-stored a32'",
+        ),
+        ({"conditions": under(LiveChanges(((0.0,) * 4,) * 2))}, "other weights of heads"),
+        ({"conditions": under(LiveChanges(ONES, ((0, (1.0,)),)))}, "layers were shifted otherwise"),
     ],
 )
 def test_a_cache_of_another(runner, saved, changes, words):

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from llm_lite.core.kv_cache.contents import CacheRows, Prefix
 from llm_lite.core.kv_cache.prefix_pool import LEAST, PrefixPool
-from llm_lite.core.kv_cache.provenance import CacheContents, Provenance
+from llm_lite.core.kv_cache.provenance import CacheContents, Conditions
 
-MADE = Provenance("w", ((1.0,),))
+MADE = Conditions("w")
 ROW = 10  # bytes
 
 
@@ -56,7 +56,7 @@ def test_a_longer_prefix_takes_the_place_of_what_it_begins_with():
     pool.put(prefix(range(40)))
     pool.put(prefix(range(50)))
     assert lengths(pool) == [50]
-    pool.put(prefix(range(60), Provenance("other", MADE.gains)))
+    pool.put(prefix(range(60), Conditions("other")))
     assert lengths(pool) == [60, 50], "made with other weights"
     pool.put(prefix([9, *range(40)]))
     assert lengths(pool) == [41, 60, 50], "the most recent first"

@@ -6,16 +6,15 @@ from llm_lite.core.kv_cache.provenance import (
     SINKS,
     SMALLEST,
     CacheContents,
+    Conditions,
     Gap,
     Match,
-    Provenance,
     forgetting,
     match,
     plan_prefill,
 )
 
-ONES = ((1.0,),)
-A, B = Provenance("a", ONES), Provenance("b", ONES)
+A, B = Conditions("a"), Conditions("b")
 
 
 def held(tokens, gaps=()):

@@ -98,6 +98,12 @@ BAD = {
     "attention: sinks": lambda b, x: _attention(b, x, sinks=b.weight("short norm")),
     "attention: a negative cap": lambda b, x: _attention(b, x, softcap=-1.0),
     "silu_mul": lambda b, x: b.silu_mul(x, b.matmul(x, b.weight("k"), "k"), "y"),
+    "shift: no such layer": lambda b, x: b.shift(
+        x, b.state("shifts", "f32", (2, x.shape[1])), "y", layer=2
+    ),
+    "shift: wider": lambda b, x: b.shift(
+        x, b.state("shifts", "f32", (2, 2 * x.shape[1])), "y", layer=0
+    ),
     "add_bias: shorter": lambda b, x: b.add_bias(x, b.weight("short norm"), "y"),
     "add_bias: a matrix": lambda b, x: b.add_bias(x, b.weight("q"), "y"),
     "add": lambda b, x: b.add(x, b.matmul(x, b.weight("k"), "k"), "y"),

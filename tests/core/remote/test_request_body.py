@@ -2,7 +2,9 @@
 
 import pytest
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ChatMessage, Generate
+from llm_lite.core.messages.interventions import Interventions, Shift
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.request_body import build_request
 
@@ -24,3 +26,13 @@ def test_no_thoughts_are_asked_for_beside_values():
     command = Generate(HELLO, thinking=False, values={"documents": []})
     asked = build_request(command, "m", DIALECTS["vllm"])
     assert asked.body["chat_template_kwargs"] == {"documents": [], "enable_thinking": False}
+
+
+def test_interventions_are_for_llm_lite_alone():
+    command = Generate(HELLO, interventions=Interventions((Shift("logits", (1.0,)),)))
+    asked = build_request(command, "m", DIALECTS["llm-lite"])
+    (sent,) = asked.body["interventions"]
+    assert (sent["kind"], sent["site"], list(sent["vector"])) == ("shift", "logits", [1.0])
+    with pytest.raises(RequestError, match="the server is no llm-lite"):
+        build_request(command, "m", DIALECTS["vllm"])
+    assert "interventions" not in build_request(Generate(HELLO), "m", DIALECTS["llm-lite"]).body

@@ -1,0 +1,42 @@
+"""Interventions while the model writes: as the gains, switches and shifts that steps have."""
+
+from __future__ import annotations
+
+from llm_lite.core.errors import RequestError
+from llm_lite.core.inspect.inspected import gains_shapes
+from llm_lite.core.messages.interventions import Gains, Interventions, LiveChanges
+from llm_lite.core.plan.attention_layers import HEAD_GAINS
+from llm_lite.core.plan.plan import Program
+from llm_lite.core.questions.interventions.kind import LiveState
+from llm_lite.core.questions.interventions.table import BY_RECORD, placed
+
+
+def live_changes(
+    interventions: Interventions, program: Program, gains: Gains | None = None, model: str = ""
+) -> LiveChanges:
+    """Return how interventions act on every token of a sequence, on top of `gains`, None for 1
+    everywhere. RequestError for one that does not fit the model, or cannot act while it writes."""
+    if not interventions:
+        return LiveChanges(gains)
+    shapes = gains_shapes(program)
+    heads, _ = shapes[HEAD_GAINS]
+    rows = [[1.0] * columns for count, columns in shapes.values() for _ in range(count)]
+    state = LiveState([list(row) for row in gains] if gains else rows, heads, {})
+    for change in placed(interventions, program.plans[0], model=model):
+        kind = BY_RECORD[type(change.change)]
+        if kind.live is None:
+            raise RequestError(
+                f"{change.place.at}: rows are put in place where tokens run again, as by patch and "
+                "activations, and not while the model writes"
+            )
+        if change.positions is not None:
+            raise RequestError(
+                f"{change.place.at}.positions: expected none, as a change acts on all tokens while "
+                "the model writes"
+            )
+        kind.live(change.change, change.place, state)
+    shifts = tuple(
+        (layer, tuple(vector)) for layer, vector in sorted(state.shifts.items()) if any(vector)
+    )
+    is_plain = all(gain == 1.0 for row in state.gains for gain in row)
+    return LiveChanges(None if is_plain else tuple(map(tuple, state.gains)), shifts)
