@@ -9,12 +9,16 @@ import pytest
 import llm_lite
 from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import RequestError
+from llm_lite.core.exec.cpu.executor import CpuExecutor
+from llm_lite.core.exec.split import split_executor
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.messages.interventions import Interventions, Replace, Scale, Shift
 from llm_lite.core.questions.activations import ReadActivations
 from llm_lite.core.questions.interventions.live import live_changes
 from llm_lite.core.questions.patch import ReadPatch
+from llm_lite.core.records import replace
 from tests.asking import asked, lens
+from tests.core.exec.test_split import Some
 from tests.core.questions.test_patch import at_once, columns_of
 from tests.runners import BACKENDS, exact, running
 
@@ -139,6 +143,33 @@ def test_a_change_of_zero_has_the_bits_of_none(tiny_llama: Path, device):
             np.testing.assert_array_equal(runner.executor.run(shifted), first)
             runner.session.clear()
             np.testing.assert_array_equal(runner.session.prefill(TOKENS), plain)
+
+
+def test_larger_scratch_memory_has_the_same_bits(tiny_llama: Path, device):
+    """What was recorded with less is recorded again."""
+    with running(tiny_llama, exact("vulkan"), device=device) as runner:
+        executor, session = runner.executor, runner.session
+        plain = session.prefill(TOKENS)
+        recorded = executor.recorded
+        executor._open_scratch(2 * executor._scratch.size)
+        session.clear()
+        np.testing.assert_array_equal(session.prefill(TOKENS), plain)
+        assert executor.recorded > recorded
+
+
+def test_executors_that_share_steps_do_not_shift(tiny_llama: Path):
+    with running(tiny_llama, exact("cpu")) as runner:
+        weights, program = runner.weights, runner.executor.program
+        some = Some(lambda op: op.name == "rms_norm")
+        split = split_executor(
+            some, program, weights, lambda cut: CpuExecutor(program, weights, 2, beside=cut)
+        )
+        try:
+            other = replace(runner, executor=split)
+            with pytest.raises(RequestError, match="cannot be shifted: the steps are shared with"):
+                other.enable_shifts()
+        finally:
+            split.close()
 
 
 def test_patch_is_beside_what_is_in_force(tiny_llama: Path):
