@@ -8,11 +8,12 @@ changed ones. With `each` every site and position is patched by itself: a map of
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Annotated
 
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
@@ -102,13 +103,49 @@ def run(request: ReadPatch, replay: Replay) -> Parts[Patched]:
     if request.source:
         rows, of_source = yield from work.record_source()
         cells = work.cells(rows)
-    after = list[list[F32]]()
-    for line in cells:
-        after.append([])
-        for changes in line:
-            after[-1].append((yield from work.logits(changes)))
+    runs, after = [one for one in (before, of_source) if one is not None], list[_Cell]()
+    if not request.each:
+        alone = yield from work.logits(cells[0][0])
+        ids = work.ids([*runs, alone])
+        after.append(_Cell.of(alone, before, ids))
+    else:
+        ids = work.ids(runs)
+        for changes in itertools.chain.from_iterable(cells):
+            found = yield from work.logits(changes)
+            after.append(_Cell.of(found, before, ids))
     yield "anywhere"
-    return work.result(before, of_source, after)
+    shape = len(cells), len(cells[0])
+    none = np.empty(0, np.float32)
+    return Patched(
+        work.last,
+        ids,
+        tuple(replay.token_text(token) for token in ids.tolist()),
+        _probabilities(before, ids),
+        none if of_source is None else _probabilities(of_source, ids),
+        np.stack([one.probabilities for one in after]).reshape(*shape, len(ids)),
+        before[ids],
+        np.stack([one.logits for one in after]).reshape(*shape, len(ids)),
+        np.array([one.kl for one in after], np.float32).reshape(shape),
+    )
+
+
+class _Cell(Struct, frozen=True):
+    """One run gives logits and probabilities of some next tokens [n], and KL(before || after) of
+    all."""
+
+    logits: F32
+    probabilities: F32
+    kl: float
+
+    @classmethod
+    def of(cls, logits: F32, before: F32, ids: NDArray[np.int32]) -> _Cell:
+        log_p, log_q = log_softmax(before), log_softmax(logits)
+        kl = max(0.0, float(np.exp(log_p) @ (log_p - log_q)))
+        return cls(logits[ids], _probabilities(logits, ids), kl)
+
+
+def _probabilities(logits: F32, ids: NDArray[np.int32]) -> F32:
+    return np.exp(log_softmax(logits)[ids]).astype(np.float32)
 
 
 class _Patch:
@@ -117,15 +154,15 @@ class _Patch:
             raise RequestError("there is nothing to patch: the cache is empty")
         self._request, self._replay = request, replay
         self._plan = plan = replay.executor.program.plans[0]
-        self._last = replay.length - 1 if request.position is None else request.position
-        if self._last >= replay.length:
+        self.last = replay.length - 1 if request.position is None else request.position
+        if self.last >= replay.length:
             raise RequestError(
                 f"position: expected 0 to {replay.length - 1}, the tokens of the text, found "
-                f"{self._last:,}"
+                f"{self.last:,}"
             )
         self._sites = sites_named(plan, request.sites)
         self._logits = {"logits": _logits_site(plan)}
-        length = self._last + 1
+        length = self.last + 1
         self.changes = placed(request.interventions, plan, length, replay.model)
         if request.source and not request.sites:
             raise RequestError("sites: expected one or more, which get rows of the source")
@@ -146,7 +183,7 @@ class _Patch:
     def _paired(self) -> dict[int, int]:
         """Return by position the position of the source whose row is put there."""
         request, length = self._request, len(self._request.source)
-        positions = request.positions or (self._last,)
+        positions = request.positions or (self.last,)
         others = request.source_positions
         if others is None:
             others = positions if request.positions else (max(0, length - 1),)
@@ -164,7 +201,7 @@ class _Patch:
         return dict(zip(positions, others, strict=True))
 
     def _check_size(self) -> None:
-        request, end = self._request, self._last + 1
+        request, end = self._request, self.last + 1
         starts = list(self._pairs) if request.each else [min(self._pairs)]
         lines = len(self._sites) if request.each else 1
         tokens = len(request.source) + lines * sum(end - start for start in starts)
@@ -172,6 +209,12 @@ class _Patch:
             raise RequestError(
                 f"{tokens:,} tokens would run again: at most {MOST_OF_A_CLIENT:,} do for one "
                 "request, so ask for fewer sites or positions"
+            )
+        runs, count = lines * len(self._pairs), len(request.tokens) or 2 * request.count
+        if request.each and runs * count > MOST_VALUES:
+            raise RequestError(
+                f"{runs:,} runs, each with {count:,} tokens, are too many: ask for fewer sites, "
+                "positions or tokens"
             )
         values = len(self._pairs) * sum(site.columns for site in self._sites.values())
         if values > MOST_VALUES:
@@ -234,47 +277,24 @@ class _Patch:
             for name, positions, rows in puts
         )
         own = self.changes
-        return (*own, *placed(Interventions(changes), self._plan, self._last + 1))
+        return (*own, *placed(Interventions(changes), self._plan, self.last + 1))
 
     def logits(self, changes: Sequence[PlacedChange]) -> Generator[Where, None, F32]:
         """Return logits float32 [V] of what follows, under these changes."""
         found = np.empty(0, np.float32)
-        for part in ChangedRun(self._replay, changes).last_values(self._last + 1, self._logits):
+        for part in ChangedRun(self._replay, changes).last_values(self.last + 1, self._logits):
             found = part.get("logits", found)
             yield "executor"
-        return self._replay.checked(found[0], f"the logits of token {self._last}")
+        return self._replay.checked(found[0], f"the logits of token {self.last}")
 
-    def result(self, before: F32, of_source: F32 | None, after: list[list[F32]]) -> Patched:
-        runs = [one for one in (before, of_source) if one is not None]
-        runs += [] if self._request.each else [after[0][0]]
-        tokens = self._request.tokens or self._likeliest(runs)
-        ids = np.array(tokens, np.int32)
-        log_p = log_softmax(before)
-        log_q = [[log_softmax(one) for one in line] for line in after]
-        none = np.empty(0, np.float32)
-        return Patched(
-            self._last,
-            ids,
-            tuple(self._replay.token_text(token) for token in tokens),
-            np.exp(log_p[ids]).astype(np.float32),
-            none if of_source is None else np.exp(log_softmax(of_source)[ids]).astype(np.float32),
-            np.exp([[one[ids] for one in line] for line in log_q]).astype(np.float32),
-            before[ids],
-            np.array([[one[ids] for one in line] for line in after], np.float32),
-            np.array(
-                [
-                    [max(0.0, float(np.exp(log_p) @ (log_p - one))) for one in line]
-                    for line in log_q
-                ],
-                np.float32,
-            ),
-        )
-
-    def _likeliest(self, runs: Sequence[F32]) -> tuple[int, ...]:
-        """Return the likeliest tokens of the first run, and then those of the others."""
+    def ids(self, runs: Sequence[F32]) -> NDArray[np.int32]:
+        """Return the tokens asked for, or the likeliest ones of the first run, and then those of
+        the others."""
+        if self._request.tokens:
+            return np.array(self._request.tokens, np.int32)
         count = min(self._request.count, len(runs[0]))
         best = [np.argsort(-one, kind="stable")[:count].tolist() for one in runs]
-        return tuple(dict.fromkeys(token for one in best for token in one))
+        return np.array(list(dict.fromkeys(token for one in best for token in one)), np.int32)
 
 
 def _logits_site(plan: Plan) -> Site:
