@@ -95,6 +95,7 @@ class Session:
         self._table = pages.first_table
         self._ahead = NOTHING_AHEAD
         self._gains, self._shifts = SequenceGains(executor), SequenceShifts(executor)
+        self._conditions: Conditions | None = None  # made when they are needed, and then kept
         self._source: tuple[int, ...] = ()
         self.step_seconds = 0.0  # of the last step, the executor's part
         self.had_company = False  # the last step had tokens of others, too
@@ -126,6 +127,7 @@ class Session:
             self._gains.write(gains)
             self._shifts.write(shifts)
             self._gains.current, self._shifts.current = gains, shifts
+            self._conditions = None
             self._rows.gains_changed()
         kept = len(self.cache)
         if throughout:
@@ -420,12 +422,16 @@ class Session:
     @property
     def changes(self) -> LiveChanges:
         """Return the gains and shifts in force."""
-        return LiveChanges(self._gains.current, self._shifts.current)
+        return self.conditions.interventions
 
     @property
     def conditions(self) -> Conditions:
         """Return the conditions under which the next step computes."""
-        return Conditions.of(self.made_by, self.changes).rounded(self.cache.precision)
+        if self._conditions is None:
+            changes = LiveChanges(self._gains.current, self._shifts.current)
+            made = Conditions.of(self.made_by, changes)
+            self._conditions = made.rounded(self.cache.precision)
+        return self._conditions
 
     def decode(
         self,

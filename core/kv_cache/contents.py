@@ -156,7 +156,7 @@ class KvCache:
 
     def append(self, tokens: Sequence[int], made: Conditions) -> None:
         self.tokens.extend(tokens)
-        if self._made and self._made[-1] == made:
+        if self._made and self._made[-1] is not made and self._made[-1] == made:
             made = self._made[-1]  # one for a whole conversation, usually
         self._made.extend([made] * len(tokens))
 
