@@ -169,10 +169,20 @@ def _tuple_cleaner(
 
 
 def _union_cleaner(inner: tuple[Any, ...], owner: str, name: str) -> _Cleaner | None:
-    """Return the cleaner of an optional value; the messages have no other unions."""
-    (kind,) = (one for one in inner if one is not types.NoneType)
-    clean = _cleaner(kind, owner, name)
-    return clean and (lambda value: None if value is None else clean(value))
+    """Return the cleaner of a value that may be left out, or is one of several records."""
+    kinds = [one for one in inner if one is not types.NoneType]
+    found = {kind: _cleaner(kind, owner, name) for kind in kinds}
+    if not any(found.values()):
+        return None
+    if len(kinds) == 1:
+        clean = found[kinds[0]]
+        return lambda value: value if value is None or clean is None else clean(value)
+
+    def of_kind(value: Any) -> Any:
+        clean = found.get(type(value))
+        return value if clean is None else clean(value)
+
+    return of_kind
 
 
 def _mapping_cleaner(of_key: _Cleaner | None, of_value: _Cleaner | None) -> _Cleaner | None:

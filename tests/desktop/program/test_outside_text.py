@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import Logged, ModelLoaded, OtherTarget, TargetFinished, TokenDecoded
+from llm_lite.core.messages.interventions import Interventions, Replace, Scale, Shift
+from llm_lite.core.messages.runs import AnswerRun
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder.state import EncodingMode
 from llm_lite.desktop.features.layouts.state import Layouts
@@ -167,3 +169,13 @@ def test_a_name_of_a_megabyte_does_not_hold_up_frames(headless, reports):
         for look in looks(state):
             draw_everything(one, look)
     assert longest <= 3 * incoming.LOG_LINE
+
+
+def test_records_of_several_kinds_are_made_fit_each():
+    changes = (Scale(BAD, 1.0), Shift("logits", (1.0,)), Replace(BAD, (), ()))
+    shown = fit_to_show(AnswerRun(interventions=Interventions(changes)))
+    names = [change.site for change in shown.interventions.changes]
+    assert names[1] == "logits" and all(name.isprintable() for name in names)
+    assert shown.interventions.changes[1] is changes[1]
+    fit = fit_to_show(shown)
+    assert fit is shown
