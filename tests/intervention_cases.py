@@ -11,6 +11,13 @@ from tests.families import VOCABULARY
 from tests.make_huggingface import random_values
 
 FAMILIES = ("llama", "gpt2", "gpt_neox", "gemma2", "phi3", "olmoe", "lfm2", "qwen3_next")
+# By family, what its feed-forwards make, where it is no product without a bias.
+MLP = {
+    "gpt2": "feed_forward.down.biased",
+    "gpt_neox": "feed_forward.down.biased",
+    "olmoe": "feed_forward.sum",
+    "qwen3_next": "feed_forward.sum.shared",
+}
 COUNT = 24
 POSITIONS = (5, 20)
 UNTIL = COUNT - 1  # the last token, whose logits are asked for

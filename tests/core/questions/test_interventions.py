@@ -10,7 +10,7 @@ import pytest
 from llm_lite.core.messages.interventions import Interventions, Scale, Shift
 from llm_lite.core.questions.activations import ReadActivations
 from llm_lite.core.questions.patch import ReadPatch
-from llm_lite.core.questions.sites import sites_of
+from llm_lite.core.questions.sites import site_of
 from tests.asking import asked
 from tests.families import family_of
 from tests.family_checks import write_case
@@ -19,6 +19,7 @@ from tests.intervention_cases import (
     FAMILIES,
     HEAD,
     LAYER,
+    MLP,
     POSITIONS,
     UNTIL,
     source_of,
@@ -42,15 +43,21 @@ def check_alike(found: np.ndarray, expected: np.ndarray) -> None:
     assert np.abs(found - expected).max() <= 1e-3 * np.abs(expected).max()
 
 
-def changes_of(runner, layer: int, attends: int, positions) -> dict[str, Interventions]:
+def end_of(layer: int) -> str:
+    return f"blocks.{layer}.hook_resid_post"
+
+
+def changes_of(
+    runner, layer: int, attends: int, positions, mlp: str = "feed_forward.down"
+) -> dict[str, Interventions]:
     """By the names of the fixture."""
-    sites = {n: one for one in sites_of(runner.executor.program.plans[0]) for n in one.aliases}
-    end, mlp = f"model.layers.{layer}", f"model.layers.{layer}.mlp"
-    vector = tuple(vector_of(sites[end].columns).tolist())
+    end = end_of(layer)
+    columns = site_of(runner.executor.program.plans[0], end).columns
+    vector = tuple(vector_of(columns).tolist())
     return {
         "shift": Interventions((Shift(end, vector, positions=positions),)),
         "scale": Interventions((Scale(f"layers.{attends}.attention.heads", 0.0, unit=HEAD),)),
-        "mlp": Interventions((Scale(mlp, FACTOR, positions=positions),)),
+        "mlp": Interventions((Scale(f"layers.{layer}.{mlp}", FACTOR, positions=positions),)),
     }
 
 
@@ -62,17 +69,18 @@ def test_tiny_models_of_every_kind(tmp_path: Path, device, family, backend):
     every = tuple(range(len(expected["plain"])))
     with running(path, exact(backend, whole_caches=True), device=device) as runner:
         runner.session.prefill(tokens_of(family).tolist())
-        changes = changes_of(runner, 0, int(expected["attends"]), POSITIONS)
+        mlp = MLP.get(family, "feed_forward.down")
+        changes = changes_of(runner, 0, int(expected["attends"]), POSITIONS, mlp)
         for name, one in changes.items():
             found = asked(ReadPatch(interventions=one, tokens=every), runner)
             check_alike(found.logits_before, expected["plain"])
             check_alike(found.logits_after[0, 0], expected[name])
             assert np.abs(expected[name] - expected["plain"]).max() > 0.01, name
-        end = f"model.layers.{runner.model_info.layers - 1}"
+        end = end_of(runner.model_info.layers - 1)
         inside = asked(ReadActivations((end,), interventions=changes["shift"]), runner)
         check_alike(inside.values[end], expected["inside"])
         source = tuple(source_of(family).tolist())
-        wanted = ReadPatch(("model.layers.0",), source, (POSITIONS[0], UNTIL), tokens=every)
+        wanted = ReadPatch((end_of(0),), source, (POSITIONS[0], UNTIL), tokens=every)
         check_alike(asked(wanted, runner).logits_after[0, 0], expected["patch"])
 
 
@@ -87,5 +95,5 @@ def test_a_real_model(smollm2: Path):
             check_alike(found.logits_before, expected["plain"])
             check_alike(found.logits_after[0, 0], expected[name])
         source = tuple(expected["source"].tolist())
-        wanted = ReadPatch((f"model.layers.{LAYER}",), source, tokens=columns)
+        wanted = ReadPatch((end_of(LAYER),), source, tokens=columns)
         check_alike(asked(wanted, runner).logits_after[0, 0], expected["patch"])
