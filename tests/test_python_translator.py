@@ -9,6 +9,7 @@ from msgspec import Struct
 
 import llm_lite
 from llm_lite.core.errors import RequestError
+from llm_lite.core.messages.interventions import Scale
 from llm_lite.core.questions import wire
 from llm_lite.core.questions.table import QUESTIONS
 from tests.seq2seq_checks import TOLERANCE, stored, write_case
@@ -64,6 +65,18 @@ def test_activations_of_source_and_target(opened):
     assert np.abs(bias - bias[0]).max() < TOLERANCE
     last = model.activations(source, "lm_head", len(target) - 1, target=target[1:])["lm_head"]
     np.testing.assert_array_equal(last, found["lm_head"][-1:])
+    site = "decoder.layers.0.feed_forward.down"
+    behind = next(
+        one.name for one in reversed(model.sites()) if one.name.startswith("decoder.layers.1.")
+    )
+    off = model.activations(
+        source, behind, target=target[1:], interventions=Scale(site, 0.0, positions=(2,))
+    )[behind]
+    plain = model.activations(source, behind, target=target[1:])[behind]
+    np.testing.assert_allclose(off[:2], plain[:2], atol=TOLERANCE)
+    assert all(np.abs(off[2:] - plain[2:]).max(axis=1) > 1e-4), "later tokens see what became of it"
+    with pytest.raises(RequestError, match="an encoder's text runs as it is"):
+        model.activations(source, hidden, interventions=Scale(site, 0.0))
     begun = model.activations(source, "decoder.embedding")["decoder.embedding"]
     assert len(begun) == 1
     with pytest.raises(RequestError, match="positions 12 to 18 are not in the cache, which holds"):

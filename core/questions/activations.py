@@ -17,16 +17,15 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.messages import Event, StepRequest
 from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
-from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.plan import Plan, Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.encoded_text import EncodedText
-from llm_lite.core.questions.interventions.changed_run import ChangedRun
+from llm_lite.core.questions.interventions.changed_run import ChangedRun, record
 from llm_lite.core.questions.interventions.table import placed
 from llm_lite.core.questions.question import Parts, Question, RemoteText, Where
 from llm_lite.core.questions.replay import PART, Inspected, Replay
 from llm_lite.core.questions.running import parts_again
-from llm_lite.core.questions.sites import Site, all_sites, is_behind_layers, named_among
+from llm_lite.core.questions.sites import Site, Stack, all_sites, is_behind_layers, named_among
 from llm_lite.core.records import about
 
 F32 = NDArray[np.float32]
@@ -167,7 +166,8 @@ def _of_changed(
 ) -> Generator[Where, None, None]:
     """Run tokens that a decoder has read under interventions, and put what the sites make."""
     plan = replay.executor.program.plans[0]
-    changes = placed(request.interventions, plan, replay.length, replay.model)
+    stack: Stack = "" if replay.encoded is None else "decoder"
+    changes = placed(request.interventions, plan, replay.length, replay.model, stack)
     alone = any(is_behind_layers(plan, site) for site in sites.values())
     run = ChangedRun(replay, changes)
     for rows in run.values(span.start, span.stop, sites, 1 if alone else PART):
@@ -200,39 +200,6 @@ def _of_whole(
 def _hidden(plan: Plan) -> Tensor:
     """Return the tensor behind the last layer."""
     return plan.tensors[plan.ops[plan.layer_ends[-1]].outputs[0]]
-
-
-def record(
-    replay: Replay | EncodedText,
-    step: Step,
-    sites: Mapping[str, Site],
-    *,
-    shown: slice | None = None,
-    begin: int = 0,
-) -> dict[str, F32]:
-    """Run a step without storing, from the op `begin` on; return by name what sites make of the
-    rows that are `shown`, float32 [tokens, columns].
-
-    A scratch tensor is read before another takes its place.
-    """
-    executor, found, done = replay.executor, dict[str, F32](), begin
-    plan = executor.program.plan_of(step)
-    index_of = {op.label: index for index, op in enumerate(plan.ops)}  # plans differ in their ops
-    by_index: dict[int, list[str]] = {}
-    for name, site in sites.items():
-        by_index.setdefault(index_of[site.label], []).append(name)
-    with replay.files.unchanged():
-        for index in sorted(by_index):
-            executor.run_ops(plan, step, done, index + 1, STORES)
-            done = index + 1
-            tensor = plan.tensors[plan.ops[index].outputs[0]]
-            rows = executor.read(plan, tensor, step)
-            rows = (rows if shown is None else rows[shown]).copy()
-            found.update(dict.fromkeys(by_index[index], rows))
-        end = plan.layer_ends[-1] + 1  # recurrent states go on to the last layer
-        if done < end:
-            executor.run_ops(plan, step, done, end, STORES)
-    return found
 
 
 def check_answer(request: ReadActivations, answer: ActivationsRead, text: RemoteText) -> None:

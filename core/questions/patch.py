@@ -23,7 +23,7 @@ from llm_lite.core.plan.plan import Plan
 from llm_lite.core.questions.effect import log_softmax
 from llm_lite.core.questions.interventions.changed_run import ChangedRun
 from llm_lite.core.questions.interventions.table import PlacedChange, placed
-from llm_lite.core.questions.question import TEXT, Parts, Question, Where
+from llm_lite.core.questions.question import TEXT, Parts, Question, RemoteText, Where
 from llm_lite.core.questions.replay import PART, Replay
 from llm_lite.core.questions.sites import Site, is_behind_layers, sites_named, sites_of
 from llm_lite.core.records import about
@@ -301,6 +301,32 @@ def _logits_site(plan: Plan) -> Site:
     return next(one for one in sites_of(plan) if plan.ops[one.index].outputs[0] == plan.logits)
 
 
+def check_answer(request: ReadPatch, answer: Patched, text: RemoteText) -> None:
+    """Raise ValueError unless numbers of an answer are finite, and as many as were asked for."""
+    count, grid = len(answer.tokens), (1, 1)
+    if request.each:
+        grid = len(set(request.sites)), len(set(request.positions or (0,)))
+    told = len(request.tokens) or 3 * request.count
+    if answer.tokens.shape != (count,) or not 0 < count <= told:
+        raise ValueError(f"tokens: expected 1 to {told}, found {answer.tokens.shape}")
+    shapes = {
+        "before": (count,),
+        "of_source": (count if request.source else 0,),
+        "after": (*grid, count),
+        "logits_before": (count,),
+        "logits_after": (*grid, count),
+        "kl": grid,
+    }
+    for name, shape in shapes.items():
+        values = getattr(answer, name)
+        if values.shape != shape:
+            raise ValueError(f"{name}: expected {shape}, found {values.shape}")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name}: expected finite numbers")
+    if len(answer.texts) != count:
+        raise ValueError(f"texts: expected {count}, found {len(answer.texts)}")
+
+
 PATCH = Question(
     "patch",
     ReadPatch,
@@ -308,6 +334,7 @@ PATCH = Question(
     run,
     "what would follow if its layers computed something else",
     ReadPatch(("layers.0.feed_forward.residual",), (7, 8, 9)),
+    check=check_answer,
     turn=2,
     runs_tokens=True,
 )

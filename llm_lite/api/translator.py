@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from llm_lite.api.given import Chosen, Text, chosen_of, gains_of
+from llm_lite.api.given import Changes, Chosen, Text, chosen_of, gains_of, interventions_of
 from llm_lite.api.reading import Reading
 from llm_lite.api.without_answers import ModelWithoutAnswers
 from llm_lite.core.errors import RequestError
@@ -20,6 +20,7 @@ from llm_lite.core.inspect.attention import AttentionSource, head_maps
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import AttentionPart, Measure, StepRequest
+from llm_lite.core.messages.interventions import NO_CHANGES
 from llm_lite.core.questions import wire
 from llm_lite.core.questions.activations import ActivationsRead, ReadActivations
 from llm_lite.core.questions.encoded_text import EncodedText
@@ -148,12 +149,14 @@ class Translator(ModelWithoutAnswers):
         last: int | None = None,
         *,
         target: Text = (),
+        interventions: Changes = NO_CHANGES,
     ) -> dict[str, NDArray[np.float32]]:
-        """Return what sites make, as `Model.activations`: those of the encoder of the tokens of a
+        """Return what sites make, as `Model.activations`, and for a decoder under interventions,
+        too: those of the encoder of the tokens of a
         source, those of the decoder of a target, its start token and the tokens that are given.
         `first` and `last` are positions in either."""
         names = (sites,) if isinstance(sites, str) else tuple(sites)
-        request = ReadActivations(names, first, last)
+        request = ReadActivations(names, first, last, interventions_of(interventions))
         found: ActivationsRead = self._answer_to(self._source_ids(text), request, target)
         return dict(found.values)
 

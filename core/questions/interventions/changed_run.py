@@ -12,11 +12,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.exec.executor import Executor
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.plan.cache_layers import stored_layers
 from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.plan import Op, Plan, Tensor
 from llm_lite.core.plan.step import Step
+from llm_lite.core.questions.encoded_text import EncodedText
 from llm_lite.core.questions.interventions.kind import SiteValues
 from llm_lite.core.questions.interventions.table import PlacedChange
 from llm_lite.core.questions.replay import PART, Replay
@@ -85,7 +87,7 @@ class ChangedRun:
 
         def run_part(step: Step, skip: Collection[str]) -> None:
             shown = sites if is_shown(step) else {}
-            found.update(run_step(replay, step, shown, self._changes, skip))
+            found.update(record(replay, step, shown, self._changes, skip))
 
         at, state = (0, None) if self._own is not None else replay.nearest(begin, end)
         while at < end:
@@ -136,36 +138,40 @@ class ChangedRun:
             done += count
 
 
-def run_step(
-    replay: Replay,
+def record(
+    replay: Replay | EncodedText,
     step: Step,
     sites: Mapping[str, Site],
-    changes: Sequence[PlacedChange],
-    skip: Collection[str],
+    changes: Sequence[PlacedChange] = (),
+    skip: Collection[str] = STORES,
+    *,
+    shown: slice | None = None,
+    begin: int = 0,
 ) -> dict[str, F32]:
-    """Run a step of one sequence under changes; return by name what sites make, float32 [tokens,
-    columns], of the last token alone for those behind the layers.
+    """Run a step under changes, from the op `begin` on, without the ops named in `skip`; return by
+    name what sites make of the rows that are `shown`, float32 [tokens, columns].
 
     A scratch tensor is changed, and read, before another takes its place.
     """
-    executor, found, done = replay.executor, dict[str, F32](), 0
+    executor, found, done = replay.executor, dict[str, F32](), begin
     plan = executor.program.plan_of(step)
     index_of = {op.label: index for index, op in enumerate(plan.ops)}  # plans differ in their ops
     names, acting = dict[int, list[str]](), dict[int, list[PlacedChange]]()
     for name, site in sites.items():
-        names.setdefault(index_of[site.name], []).append(name)
+        names.setdefault(index_of[site.label], []).append(name)
     for change in changes:
         if change.positions is None or any(one in change.positions for one in step.positions):
-            acting.setdefault(index_of[change.place.site.name], []).append(change)
+            acting.setdefault(index_of[change.place.site.label], []).append(change)
     with replay.files.unchanged():
         for index in sorted({*names, *acting}):
             executor.run_ops(plan, step, done, index + 1, skip)
             done = index + 1
             if index in acting:
-                _change(replay, plan, plan.ops[index], step, acting[index])
+                _change(executor, plan, plan.ops[index], step, acting[index])
             if index in names:
                 tensor = plan.tensors[plan.ops[index].outputs[0]]
-                rows = executor.read(plan, tensor, step).copy()
+                rows = executor.read(plan, tensor, step)
+                rows = (rows if shown is None else rows[shown]).copy()
                 found.update(dict.fromkeys(names[index], rows))
         end = plan.layer_ends[-1] + 1  # recurrent states go on to the last layer
         if done < end:
@@ -174,9 +180,8 @@ def run_step(
 
 
 def _change(
-    replay: Replay, plan: Plan, op: Op, step: Step, changes: Sequence[PlacedChange]
+    executor: Executor, plan: Plan, op: Op, step: Step, changes: Sequence[PlacedChange]
 ) -> None:
-    executor = replay.executor
     tensor, experts = plan.tensors[op.outputs[0]], None
     if op.name == "route":  # the shares, in the order of the experts chosen
         experts, tensor = executor.read(plan, tensor, step), plan.tensors[op.outputs[1]]

@@ -15,7 +15,7 @@ from llm_lite.core.questions.interventions.kind import Kind, Place, SiteValues, 
 from llm_lite.core.questions.interventions.replace import REPLACE
 from llm_lite.core.questions.interventions.scale import SCALE
 from llm_lite.core.questions.interventions.shift import SHIFT
-from llm_lite.core.questions.sites import sites_named
+from llm_lite.core.questions.sites import Stack, named_among, sites_of
 
 KINDS = (
     SCALE,
@@ -41,17 +41,22 @@ class PlacedChange(Struct, frozen=True):
 
 
 def placed(
-    interventions: Interventions, plan: Plan, length: int | None = None, model: str = ""
+    interventions: Interventions,
+    plan: Plan,
+    length: int | None = None,
+    model: str = "",
+    stack: Stack = "",
 ) -> tuple[PlacedChange, ...]:
     """Return the changes with their places in a plan of the model called `model`, which run a text
-    of `length` tokens, where it is known. RequestError where one does not fit."""
+    of `length` tokens, where it is known; `stack` is what the plan is of an encoder-decoder.
+    RequestError where one does not fit."""
     made_for = interventions.model
     if made_for and model and made_for != model:
         raise RequestError(
             f"interventions: they were made for {made_for[:80]}, and the model is {model}"
         )
     changes = interventions.changes
-    sites = sites_named(plan, {change.site for change in changes})
+    sites = named_among(sites_of(plan, stack), {change.site for change in changes})
     found = []
     for number, change in enumerate(changes):
         place = place_of(plan, sites[change.site], f"interventions[{number}]")

@@ -42,6 +42,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.remote import ApiKey, HeldCache
 from llm_lite.core.questions.activations import ReadActivations
+from llm_lite.core.questions.patch import ReadPatch
 from llm_lite.core.questions.scores import ReadScores
 from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.records import replace
@@ -341,6 +342,19 @@ class _Saying:
 _HELD = RemoteResponse("r", tuple(range(9)), ("",) * 9, 4, 0, 2, 3, HeldCache(9, 0, 0, 0, 0, 0))
 _OF = ReadActivations(("a",), 2)
 _ROWS = np.ones((7, 5), np.float32)
+_PATCH = ReadPatch(("a",), (5,), (1, 2), (0, 0), each=True, tokens=(3, 4))
+_TWO = np.ones(2, np.float32)
+_PATCHED = {
+    "position": 8,
+    "tokens": np.array([3, 4], np.int32),
+    "texts": np.array(["a", "b"]),
+    "before": _TWO,
+    "of_source": _TWO,
+    "after": np.ones((1, 2, 2), np.float32),
+    "logits_before": _TWO,
+    "logits_after": np.ones((1, 2, 2), np.float32),
+    "kl": np.ones((1, 2), np.float32),
+}
 _SCORES = {name: np.ones((2, 3), np.float32) for name in SCORES}
 
 
@@ -361,6 +375,11 @@ _SCORES = {name: np.ones((2, 3), np.float32) for name in SCORES}
         (ReadScores(), _SCORES, ""),
         (ReadScores(), {"entropy": _SCORES["entropy"]}, "scores: expected entropy, "),
         (ReadScores(), _SCORES | {"first": _ROWS}, "first: expected 2 layers of 3 heads, found"),
+        (_PATCH, _PATCHED, ""),
+        (_PATCH, _PATCHED | {"kl": _ROWS}, "kl: expected (1, 2), found (7, 5)"),
+        (_PATCH, _PATCHED | {"before": _TWO * np.nan}, "before: expected finite numbers"),
+        (_PATCH, _PATCHED | {"texts": np.array(["a"])}, "texts: expected 2, found 1"),
+        (_PATCH, _PATCHED | {"tokens": np.ones(9, np.int32)}, "tokens: expected 1 to 2, found"),
         (CompareGains(), {"kl": 0.5}, ""),
         (CompareGains(), {"kl": np.nan}, "kl: expected a number from 0 on, found nan"),
     ],
