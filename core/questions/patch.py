@@ -306,9 +306,9 @@ def check_answer(request: ReadPatch, answer: Patched, text: RemoteText) -> None:
     count, grid = len(answer.tokens), (1, 1)
     if request.each:
         grid = len(set(request.sites)), len(set(request.positions or (0,)))
-    told = len(request.tokens) or 3 * request.count
-    if answer.tokens.shape != (count,) or not 0 < count <= told:
-        raise ValueError(f"tokens: expected 1 to {told}, found {answer.tokens.shape}")
+    most = len(request.tokens) or 3 * request.count
+    if answer.tokens.shape != (count,) or not 0 < count <= most:
+        raise ValueError(f"tokens: expected 1 to {most}, found {answer.tokens.shape}")
     shapes = {
         "before": (count,),
         "of_source": (count if request.source else 0,),

@@ -80,11 +80,13 @@ class SiteValues(Struct, frozen=True):
 
 class LiveState(Struct, frozen=True):
     """The changes that all steps have while a model writes: `gains` in rows for the heads of each
-    layer, and behind `head_rows` of them for the experts; `shifts` by layer, of what it leaves."""
+    layer, and behind `head_rows` of them for the experts; `shifts` by layer, of what it leaves.
+    `end`: the site that the first layer leaves, for sentences."""
 
     gains: list[list[float]]
     head_rows: int
     shifts: dict[int, list[float]]
+    end: str
 
 
 class Kind(Struct, frozen=True):

@@ -21,8 +21,10 @@ def live_changes(
     shapes = gains_shapes(program)
     heads, _ = shapes[HEAD_GAINS]
     rows = [[1.0] * columns for count, columns in shapes.values() for _ in range(count)]
-    state = LiveState([list(row) for row in gains] if gains else rows, heads, {})
-    for change in placed(interventions, program.plans[0], model=model):
+    plan = program.plans[0]
+    own, end = [list(row) for row in gains] if gains else rows, plan.ops[plan.layer_ends[0]].label
+    state = LiveState(own, heads, {}, end)
+    for change in placed(interventions, plan, model=model):
         kind = BY_RECORD[type(change.change)]
         if kind.live is None:
             raise RequestError(

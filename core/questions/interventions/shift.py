@@ -22,7 +22,7 @@ def _live(change: Shift, place: Place, state: LiveState) -> None:
     if place.ends_layer is None:
         raise RequestError(
             f"{place.at}: while the model writes only what layers leave is shifted, as "
-            f"blocks.0.hook_resid_post, not {place.site.name}"
+            f"{state.end}, not {place.site.name}"
         )
     vector = state.shifts.setdefault(place.ends_layer, [0.0] * place.site.columns)
     first = place.slice_of(change.unit).start

@@ -17,7 +17,6 @@ from tests.families import family_of
 from tests.family_checks import write_case
 from tests.runners import exact, running
 
-END = "blocks.0.hook_resid_post"
 FAMILIES = [one.name for one in pkgutil.iter_modules(families.__path__)]
 TOKENS = tuple(np.random.default_rng(5).integers(30, 250, 30).tolist())
 
@@ -30,16 +29,17 @@ def test_a_shifted_layer(tmp_path: Path, name: str) -> None:
     with running(path, exact("numpy", context=context)) as runner:
         plan = runner.executor.program.plans[0]
         logits = next(op.label for op in plan.ops if op.outputs[0] == plan.logits)
-        width = columns_of(runner, END)
+        end = plan.ops[plan.layer_ends[0]].label
+        width = columns_of(runner, end)
         vector = (0.5 * np.random.default_rng(1).normal(size=width)).astype(np.float32)
 
         def shifted(values):
             values += vector
 
-        expected = at_once(runner, TOKENS, {END: shifted}, (logits,))[logits][-1]
+        expected = at_once(runner, TOKENS, {end: shifted}, (logits,))[logits][-1]
         plain = at_once(runner, TOKENS, {}, (logits,))[logits][-1]
     assert np.abs(expected - plain).max() > 0.01
-    shift = Interventions((Shift(END, tuple(vector.tolist())),))
+    shift = Interventions((Shift(end, tuple(vector.tolist())),))
     close = {"atol": 1e-3 * np.abs(expected).max()}
     with running(path, exact("cpu", context=context)) as runner:
         runner.session.prefill(TOKENS)
