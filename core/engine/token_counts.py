@@ -55,20 +55,21 @@ def _with_conversation(
 ) -> TokensCounted:
     """Add the tokens of the conversation; an estimate where it is far too long to be counted."""
     try:
-        return replace(found, conversation=count_conversation(request, file, context))
+        ids = conversation_ids(request, file, context)
+        return replace(found, conversation=len(ids), ids=ids)
     except TooLongError as error:
         return replace(found, conversation=error.tokens, about=True)
 
 
-def count_conversation(request: CountTokens, file: ChatFile, context: int) -> int:
-    """Count the tokens of a conversation as a `Read` brings it into the cache. LlmLiteError where
+def conversation_ids(request: CountTokens, file: ChatFile, context: int) -> tuple[int, ...]:
+    """Return the tokens of a conversation as a `Read` brings it into the cache. LlmLiteError where
     the template refuses it, TooLongError where it is far too long."""
     check_size(file.tokenizer, request.messages, context)
     if request.raw:
-        return len(encode_raw(file.tokenizer, request.messages).ids)
+        return tuple(encode_raw(file.tokenizer, request.messages).ids)
     spoken = is_open_answer(request.messages)
     thinking, tools, values = request.thinking, request.tools, request.values
-    return len(encode(file, request.messages, spoken, thinking, tools, values).ids)
+    return tuple(encode(file, request.messages, spoken, thinking, tools, values).ids)
 
 
 def counted(request: CountTokens, tokenizer: Tokenizer) -> TokensCounted:

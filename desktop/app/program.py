@@ -29,7 +29,6 @@ from llm_lite.desktop.features.attachments.host import FileReader
 from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.cache.model import AskFreeMemory
 from llm_lite.desktop.features.chat.model import queued_message
-from llm_lite.desktop.features.chat.reading import is_sentence_only
 from llm_lite.desktop.features.figures.host import Exporter, Outcome
 from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choosing
 from llm_lite.desktop.features.file_chooser.model import ChoosePath
@@ -143,7 +142,7 @@ class Program:
 
     def _note(self) -> None:
         """Save what is new in the conversation."""
-        if self.history is None or is_sentence_only(self.state):
+        if self.history is None:
             return
         kept = self.history.note(self.state, time.monotonic())
         if kept is not None and kept != self.state.history.open:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from llm_lite.core.messages import Event
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
@@ -53,6 +54,7 @@ class Feature(Struct, frozen=True):
     replies: Mapping[type[Any], Callable[[Event, Any, AppState, float], AppState]] = field(
         default_factory=dict
     )
+    asks: tuple[Slot[Any], ...] = ()  # what its views ask the engine
     # on_action(action, state before it, result so far, now): what actions of any feature mean here
     on_action: Callable[[Action, AppState, Result, float], Result] | None = None
     due: tuple[Callable[[AppState], Result], ...] = ()  # after every batch of events

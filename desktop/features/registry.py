@@ -14,13 +14,15 @@ from llm_lite.desktop.features.attachments import counting
 from llm_lite.desktop.features.attachments import model as attachments
 from llm_lite.desktop.features.attention import model as attention
 from llm_lite.desktop.features.attention.heads import draw as draw_heads
+from llm_lite.desktop.features.attention.rows import HEAD_ROWS, ROWS
+from llm_lite.desktop.features.attention.state_cells import STATES
 from llm_lite.desktop.features.attention.view import draw as draw_attention
 from llm_lite.desktop.features.cache import model as cache
 from llm_lite.desktop.features.cache.view import draw as draw_cache
 from llm_lite.desktop.features.chat import model as chat
 from llm_lite.desktop.features.chat.view import draw as draw_chat
 from llm_lite.desktop.features.encoder import model as encoder
-from llm_lite.desktop.features.experts import model as experts
+from llm_lite.desktop.features.experts.model import ROUTING
 from llm_lite.desktop.features.experts.view import draw as draw_experts
 from llm_lite.desktop.features.feature import Feature, Place, View
 from llm_lite.desktop.features.file_chooser import model as file_chooser
@@ -37,7 +39,7 @@ from llm_lite.desktop.features.palette import model as palette
 from llm_lite.desktop.features.performance import model as performance
 from llm_lite.desktop.features.performance.view import draw as draw_performance
 from llm_lite.desktop.features.presets import model as presets
-from llm_lite.desktop.features.program import loading
+from llm_lite.desktop.features.program import asking, loading
 from llm_lite.desktop.features.program import model as program
 from llm_lite.desktop.features.program.log import draw as draw_log
 from llm_lite.desktop.features.program.memory_question import draw as draw_memory_question
@@ -49,9 +51,13 @@ from llm_lite.desktop.features.remote import model as remote
 from llm_lite.desktop.features.resume import model as resume
 from llm_lite.desktop.features.sampling import model as sampling
 from llm_lite.desktop.features.serving import model as serving
+from llm_lite.desktop.features.steer import model as steering
+from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.steer.view import draw as draw_steer
 from llm_lite.desktop.features.tokenizer import model as tokenizer
 from llm_lite.desktop.features.tokenizer.view import draw as draw_tokenizer
+from llm_lite.desktop.features.tokens import model as tokens
+from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tokens.lens import draw as draw_lens
 from llm_lite.desktop.features.tools import model as tools
 from llm_lite.desktop.features.translator import model as translator
@@ -87,6 +93,7 @@ FEATURES = (
     Feature(
         "history",
         history.HANDLERS,
+        on_action=history.reveal_shown,
         views=(
             View(
                 "conversations",
@@ -108,7 +115,14 @@ FEATURES = (
         on_action=library.leave_page,
         page=draw_library,
     ),
-    Feature("lesson", lesson.HANDLERS, on_action=lesson.leave_page, page=draw_lesson),
+    Feature(
+        "lesson",
+        lesson.HANDLERS,
+        on_action=lesson.leave_page,
+        due=(lesson.drop_position,),
+        asks=(lesson.TRACE,),
+        page=draw_lesson,
+    ),
     Feature(
         "resume",
         resume.HANDLERS,
@@ -143,8 +157,9 @@ FEATURES = (
         "attention",
         attention.HANDLERS,
         replies=attention.REPLIES,
-        on_action=attention.follow_gains,
-        due=(attention.send_gains, attention.compare_gains, attention.compare_answer_due),
+        on_action=attention.note_row,
+        due=(attention.drop_row,),
+        asks=(ROWS, HEAD_ROWS, STATES),
         views=(
             View(
                 "attention",
@@ -164,6 +179,9 @@ FEATURES = (
     ),
     Feature(
         "tokens",
+        tokens.HANDLERS,
+        restore=tokens.restore,
+        asks=(LENS,),
         views=(
             View("lens", mark("Lens"), ICON_LENS, "upper right", "conversation", draw_lens, turn=1),
         ),
@@ -182,7 +200,7 @@ FEATURES = (
         "cache",
         cache.HANDLERS,
         cache.EVENTS,
-        cache.REPLIES,
+        asks=(cache.MEASURE,),
         views=(
             View(
                 "kv_cache",
@@ -214,6 +232,10 @@ FEATURES = (
     ),
     Feature(
         "steer",
+        steering.HANDLERS,
+        on_action=steering.follow_gains,
+        due=(steering.send_gains, steering.compare_answer_due),
+        asks=(EFFECT, steering.DIVERGENCE),
         views=(
             View(
                 "steer",
@@ -228,8 +250,7 @@ FEATURES = (
     ),
     Feature(
         "experts",
-        experts.HANDLERS,
-        replies=experts.REPLIES,
+        asks=(ROUTING,),
         views=(
             View(
                 "experts",
@@ -260,7 +281,13 @@ FEATURES = (
     Feature("translator", translator.HANDLERS, replies=translator.REPLIES),
     Feature("tree", tree.HANDLERS),
     Feature("remote", remote.HANDLERS, remember=remote.remember, restore=remote.restore),
-    Feature("layouts", layouts.HANDLERS, remember=layouts.remember, restore=layouts.restore),
+    Feature(
+        "layouts",
+        layouts.HANDLERS,
+        on_action=layouts.follow_pages,
+        remember=layouts.remember,
+        restore=layouts.restore,
+    ),
     Feature(
         "palette",
         palette.HANDLERS,
@@ -272,7 +299,7 @@ FEATURES = (
     Feature("file_chooser", file_chooser.HANDLERS, overlays={"file chooser": draw_file_chooser}),
     Feature(
         "program",
-        program.HANDLERS,
+        {**program.HANDLERS, **asking.HANDLERS},
         loading.EVENTS,
         loading.REPLIES,
         views=(View("log", mark("Log"), ICON_LOG, "lower right", "program", draw_log, turn=2),),

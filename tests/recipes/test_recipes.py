@@ -4,6 +4,7 @@ import pytest
 
 from tests.paths import ROOT
 from tests.recipes import (
+    toy_asking_view,
     toy_command,
     toy_feature,
     toy_intervention,
@@ -18,6 +19,7 @@ from tests.recipes.recipe import Copy, passed, places
 
 WHOLE = [pytest.mark.build, pytest.mark.timeout(3600)]  # s, to compile
 OP, VIEW, COMMAND = "An op", "A view", "A subcommand"
+ASKING = "A view that asks"
 OPTION, SETTING = "A sampler option", "A boolean setting"
 FEATURE = "A feature with state and a thread"
 TASK = "A task of the engine"
@@ -26,6 +28,7 @@ INTERVENTION = "A kind of intervention"
 NAMED = {
     OP: places(OP, op=toy_op.OP),
     VIEW: places(VIEW, folder=toy_view.FOLDER, view=toy_view.VIEW),
+    ASKING: places(ASKING, folder=toy_asking_view.FOLDER, view=toy_asking_view.VIEW),
     COMMAND: places(COMMAND, command=toy_command.COMMAND),
     OPTION: places(OPTION, option=toy_option.OPTION),
     SETTING: places(SETTING, setting=toy_setting.SETTING),
@@ -37,6 +40,7 @@ NAMED = {
 EDITS = {
     OP: toy_op.EDITS,
     VIEW: toy_view.EDITS,
+    ASKING: toy_asking_view.EDITS,
     COMMAND: toy_command.EDITS,
     OPTION: toy_option.EDITS,
     SETTING: toy_setting.EDITS,
@@ -49,6 +53,7 @@ MOST_PLACES = {
     OPTION: 3,
     SETTING: 2,
     VIEW: 5,
+    ASKING: 5,
     FEATURE: 9,
     TASK: 4,
     QUESTION: 3,
@@ -106,6 +111,7 @@ def command_works(copy):
 WORKS = {
     OP: op_works,
     VIEW: view_works,
+    ASKING: toy_asking_view.works,
     COMMAND: command_works,
     OPTION: toy_option.works,
     SETTING: toy_setting.works,

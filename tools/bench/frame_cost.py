@@ -26,6 +26,7 @@ from llm_lite.core.messages import EngineOptions, Generate, SamplingOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.program import Program, open_first_model
+from llm_lite.desktop.features.program.cached_text import decoded
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Message, Running, Token
 from llm_lite.desktop.features.registry import VIEWS
@@ -109,8 +110,9 @@ def written(state: AppState) -> AppState:
     return replace(
         state,
         tree=state.tree.with_path((*state.messages[:-1], last)),
-        positions=(*state.positions, token.text),
-        owners=(*state.owners, len(state.messages) - 1),
+        cached=decoded(
+            state.cached, [(token.id, token.text)], len(state.messages) - 1, state.cached.used + 1
+        ),
     )
 
 

@@ -26,7 +26,13 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.app.app import SWITCH, App
 from llm_lite.desktop.app.settings import SettingsStore, restore, settings_path
 from llm_lite.desktop.features.lesson.animation import Animation
-from llm_lite.desktop.features.lesson.model import GoToStep, RunSentence, ShowLesson
+from llm_lite.desktop.features.lesson.model import (
+    TRACE,
+    GoToStep,
+    RunSentence,
+    ShowLesson,
+    with_trace,
+)
 from llm_lite.desktop.features.lesson.state import STEPS
 from llm_lite.desktop.features.program.settings import WindowPlace
 from llm_lite.desktop.features.program.state import AppState
@@ -68,7 +74,7 @@ class Lesson(App):
         self.program.do(ShowLesson(True))
         self.program.do(RunSentence(SENTENCE))
         self.until(lambda s: bool(s.messages) and not s.busy)
-        self.until(lambda s: s.lesson.trace is not None and s.lesson.asked is None)
+        self.until(lambda s: with_trace(s).lesson.trace is not None and TRACE.waiting(s) is None)
         self.rest(REST)
         markup().wait()
 

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import SetXRay
-from llm_lite.desktop.features.cache.model import ColorCache
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ROWS
+from llm_lite.desktop.features.cache.model import ColorCache, measured
 from llm_lite.desktop.features.chat.model import NewChat, Send
-from llm_lite.desktop.features.lesson.model import FollowPosition, ShowLesson
+from llm_lite.desktop.features.lesson.model import FollowPosition, ShowLesson, with_trace
 from llm_lite.desktop.features.program.model import (
     DismissNotice,
     OpenModel,
-    SetAttention,
     SetLanguage,
     SetTheme,
 )
@@ -23,6 +23,8 @@ from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.features.remote.host import RemoteHost
 from llm_lite.desktop.features.remote.model import Disconnect, FindServer
 from llm_lite.desktop.features.remote.view import ServerFields
+from llm_lite.desktop.features.tokens.lens import LENS
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.render.png import write_png
 from llm_lite.server.config import ServerConfig
@@ -134,17 +136,17 @@ class Pictures:
             driver.leave()
             self.take("20-maps")
             driver.click("tab.lens")
-            driver.wait("the lens", lambda s: s.lens.result is not None)
+            driver.wait("the lens", lambda s: LENS.answer(s) is not None)
             driver.leave()
             self.take("21-lens")
             driver.click("tab.kv_cache")
             self.take("22-cache")
             self.program.do(ColorCache("key-norm", False))
-            driver.wait("the norms", lambda s: s.cache.measured is not None)
+            driver.wait("the norms", lambda s: measured(s) is not None)
             self.take("22-norms")
             self.program.do(FollowPosition(9))
             self.program.do(ShowLesson(True))
-            driver.wait("the trace", lambda s: s.lesson.trace is not None)
+            driver.wait("the trace", lambda s: with_trace(s).lesson.trace is not None)
             self.take("22-lesson")
             self.program.do(ShowLesson(False))
             driver.click("tab.attention")
@@ -157,7 +159,7 @@ class Pictures:
             self.program.do(SetXRay(replace(driver.state.xray, shown=True)))
             driver.frames(4)
             driver.point("token.1.5")
-            driver.wait("rows", lambda s: s.attention_rows is not None, 20)
+            driver.wait("rows", lambda s: ROWS.answer(s) is not None, 20)
             self.take("24-xray")
             driver.leave()
         finally:

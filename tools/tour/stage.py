@@ -20,11 +20,13 @@ from llm_lite.desktop.app.program import lists, open_first_model, with_lists
 from llm_lite.desktop.app.screen import Screen
 from llm_lite.desktop.app.settings import DEFAULTS, parse, restore
 from llm_lite.desktop.attention.maps import AttentionMaps
+from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.state import FigureName, Head
+from llm_lite.desktop.features.attention.state_cells import STATES
+from llm_lite.desktop.features.experts.model import ROUTING
 from llm_lite.desktop.features.program.model import (
     DismissNotice,
     ExportAttention,
-    SetAttention,
     SetTheme,
 )
 from llm_lite.desktop.features.program.rail import PANELS
@@ -32,6 +34,8 @@ from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.quantization.model import ShowRuns
 from llm_lite.desktop.features.registry import VIEWS
+from llm_lite.desktop.features.steer.view import EFFECT
+from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.render.png import read_png, write_png
 from llm_lite.desktop.widgets.frame_times import percentiles
 from tools.tour.input_driver import PATIENCE, InputDriver, InputDriverError
@@ -239,7 +243,7 @@ class Stage:
                 scroll_to(driver, "performance.frames")
             driver.leave()
             if view.name == "lens":
-                driver.wait("the lens", lambda s: s.lens.result is not None, ANSWER_LIMIT)
+                driver.wait("the lens", lambda s: LENS.answer(s) is not None, ANSWER_LIMIT)
             self._picture(f"04-{view.name}")
         look_at_tokenizer(driver, self._picture)
         look_at_step(driver, self._picture)
@@ -313,23 +317,23 @@ class Stage:
         """Show which experts the tokens chose, and one that is switched off."""
         driver = self.driver
         driver.click("tab.experts")
-        driver.wait("the experts", lambda s: s.routing.read is not None)
+        driver.wait("the experts", lambda s: ROUTING.answer(s) is not None)
         driver.point("experts.grid")
         self._picture("04-experts")
         driver.click("experts.grid")
         scroll_to(driver, "experts.switch.off", "experts")
         driver.click("experts.switch.off")
         driver.leave()
-        driver.wait("its effect", lambda s: s.steering.effect is not None)
+        driver.wait("its effect", lambda s: EFFECT.answer(s) is not None)
         self._picture("04-experts-off")
         driver.click("experts.reset")
-        driver.wait("the gains", lambda s: s.steering.gains is None and not s.steering.stale)
+        driver.wait("the gains", lambda s: s.steering.gains is None)
         driver.click("tab.attention")
 
     def _look_at_states(self, layers: Sequence[int]) -> None:
         """Show a head of a recurrent state, with the pointer on its map, and in the large view."""
         driver = self.driver
-        driver.wait("the states", lambda s: s.states.read is not None)
+        driver.wait("the states", lambda s: STATES.answer(s) is not None)
         driver.click(f"state.{layers[0]}.0")
         driver.wait("its map", lambda s: driver.shows("state.map"))
         driver.point("state.map")

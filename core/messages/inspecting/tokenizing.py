@@ -195,3 +195,4 @@ class TokensCounted(Event, frozen=True):
     kept: tuple[int, ...] = ()  # of each text, the first characters that fit
     conversation: int | None = None  # tokens of the messages; None: not asked, or not known
     about: bool = False  # that is an estimate: they are far more than the context holds
+    ids: tuple[int, ...] | None = None  # of the conversation's tokens; None: not known

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from llm_lite.core.messages import CountTokens
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.reading import is_sentence_only, offered, template_values
-from llm_lite.desktop.features.program.requests import Result, beside_messages, conversation
+from llm_lite.desktop.features.program.requests import Result, conversation
 from llm_lite.desktop.features.program.state import AppState, Counted
 
 
@@ -15,15 +14,8 @@ def count_due(state: AppState) -> Result:
         return state, ()
     if state.load or state.running or state.counted.asked:
         return state, ()
-    beside = beside_messages(state)
-    if state.counted.is_of(state.messages, beside):
+    settings = state.prompt_settings
+    if state.counted.is_of(state.messages, settings):
         return state, ()
-    messages = conversation(state, state.messages)
-    asked = CountTokens(
-        messages=messages,
-        thinking=state.thinking,
-        tools=offered(state),
-        raw=is_sentence_only(state),
-        values=template_values(state),
-    )
-    return replace(state, counted=Counted(state.messages, beside, asked=asked)), (asked,)
+    asked = CountTokens(messages=conversation(state, state.messages), **settings.options)
+    return replace(state, counted=Counted(state.messages, settings, asked=asked)), (asked,)

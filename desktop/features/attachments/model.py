@@ -19,7 +19,6 @@ from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, with_message
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.language.incoming import NAME, TYPED, fit_line, typed
 from llm_lite.desktop.language.translate import tr
 
@@ -324,7 +323,7 @@ def takes_pastes(state: AppState) -> bool:
     on as it is, nor in a model's answer that is edited."""
     edited = state.messages[state.editing] if state.editing is not None else None
     is_answer = edited is not None and edited.role == "assistant"
-    return not (completes(state) or is_answer or len(state.files.files) >= MOST_FILES)
+    return not (state.completes or is_answer or len(state.files.files) >= MOST_FILES)
 
 
 def _paste(action: PasteText, state: AppState, now: float) -> Result:
@@ -385,7 +384,8 @@ def _count_replied(event: Event, asked: CountTokens, state: AppState, now: float
     """Keep what was counted of the draft, or of the conversation in front."""
     if asked is state.counted.asked:
         if isinstance(event, TokensCounted):
-            counted = replace(state.counted, tokens=event.conversation, about=event.about)
+            tokens, about, ids = event.conversation, event.about, event.ids
+            counted = replace(state.counted, tokens=tokens, about=about, ids=ids)
         else:
             counted = replace(state.counted, asked=None)
         return replace(state, counted=counted)

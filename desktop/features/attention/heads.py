@@ -6,7 +6,7 @@ import numpy as np
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.core.messages import AttentionRows
+from llm_lite.core.messages import AttentionRows, ReadAttentionRows
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import state_head
 from llm_lite.desktop.features.attention.coloring import (
@@ -31,12 +31,12 @@ from llm_lite.desktop.features.attention.map import (
     whole,
     zoom_of,
 )
-from llm_lite.desktop.features.attention.model import ReadAgain, ShowRow
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import HEAD_ROWS, HeadRows, is_held
 from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS, AttentionChoice, Head
-from llm_lite.desktop.features.cache.overflow import used_share
+from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import shown_weights
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
@@ -66,9 +66,6 @@ WHY = mark(
     "once it is read again."
 )
 NO_TEXT = mark("No queries are stored yet: write a text, and its maps appear.")
-UNREAD = mark(
-    "The cache does not hold this conversation: what its tokens do appears once it is read."
-)
 
 
 class Fitted(Struct, frozen=True):
@@ -128,6 +125,9 @@ def draw_panel(state: AppState, ui: Ui) -> tuple[AttentionChoice, list[Action]]:
     if choice.state_head is not None and maps is not None:
         return state_head.draw_panel(state, choice, ui)
     problem = problem_of(state, maps) if maps else tr(EMPTY)
+    if maps is not None and is_unread(state, maps):
+        text(ui, tr("Heads"), bold=True)
+        return choice, draw_unread(state, ui, "head")
     if maps is None or problem or not choice.locked:
         text(ui, tr("Heads"), bold=True)
         wrapped(ui, problem or tr(EMPTY))
@@ -352,34 +352,25 @@ def draw_row_details(
         return choice, []
     top, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     wide = room / max(len(choice.locked), 2)
-    key = details_key(state, row)
-    found = dict(state.row_details.rows) if state.row_details.key == key else {}
+    found = HEAD_ROWS.answer(state) or {}
+    if any(rows.position != row for rows in found.values()):
+        found = {}
     for place, head in enumerate(choice.locked):
         corner = ImVec2(top.x + place * wide, top.y + ui.u(1))
         imgui.set_cursor_screen_pos(corner)
         choice = _draw_details_head(
             state, choice, ui, head, found.get(head), min(wide - ui.u(6), ui.u(90)), lines
         )
-    return choice, _request_row(state, choice, row, key, found)
+    return choice, _ask_row(state, choice, row, found)
 
 
-def details_key(state: AppState, row: int) -> tuple[object, ...]:
-    """Return what the numbers of a row depend on: the text that it sees, the part, the executor and
-    gains."""
-    part = state.attention.part
-    sees_all = state.encodes or part == "encoder"
-    seen = tuple(labels_of(state).rows) if sees_all else state.positions[: row + 1]
-    return seen, part, state.executor, state.steering.gains
-
-
-def _request_row(
-    state: AppState, choice: AttentionChoice, row: int, key: tuple[object, ...],
-    found: dict[Head, AttentionRows],
-) -> list[Action]:  # fmt: skip
+def _ask_row(state: AppState, choice: AttentionChoice, row: int, found: HeadRows) -> list[Action]:
     """Ask for one head after the other: the engine keeps one request of this kind."""
-    missing = [head for head in choice.locked if head not in found]
-    waits = state.row_details.asked and state.row_details.key == key
-    return [ShowRow(row, missing[0], key)] if missing and not waits else []
+    missing = next((head for head in choice.locked if head not in found), None)
+    if missing is None or not is_held(state, row):
+        return []
+    part = state.attention.part
+    return HEAD_ROWS.wanted(state, ReadAttentionRows(row, "from", "heads", (missing,), part=part))
 
 
 def largest(rows: AttentionRows, choice: AttentionChoice, most: int) -> list[tuple[int, float]]:
@@ -481,7 +472,7 @@ def problem_of(state: AppState, maps: HeadMaps) -> str:
     waits = state.writes_targets and maps.layers and not written
     if waits:
         return tr(NO_TARGET)
-    return tr(UNREAD) if is_unread(state, maps) else maps.problem
+    return maps.problem
 
 
 def labels_of(state: AppState) -> AxisLabels:
@@ -494,48 +485,15 @@ def labels_of(state: AppState) -> AxisLabels:
 
 
 def is_unread(state: AppState, maps: HeadMaps) -> bool:
-    """Return whether a conversation is shown that the cache does not hold."""
-    return lacks_text(state) and bool(maps.layers) and maps.length < 2
-
-
-def lacks_text(state: AppState) -> bool:
-    """Return whether the model here has read nothing of the conversation that is shown."""
-    here = state.model is not None and state.holds_conversations and not state.elsewhere
-    return here and bool(state.messages) and not state.running and not state.owners
-
-
-def lacks_queries(state: AppState, maps: HeadMaps) -> bool:
-    """Return whether maps lack rows of the conversation in front that they would have if it was
-    read again."""
-    here = state.model is not None and state.holds_conversations and not state.elsewhere
-    if not here or not state.messages or state.running or maps.problem or not maps.layers:
-        return False
-    return maps.rows.start > max(0, maps.length - maps.ring_rows)
+    """Return whether the cache holds too little of the conversation in front for a map."""
+    return bool(maps.layers) and maps.length < 2 and unread_part(state) is not None
 
 
 def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
     if state.encodes:
         wrapped(ui, tr(NO_TEXT))
         return []
-    wrapped(ui, tr(WHY))
-    imgui.dummy(ImVec2(0, ui.u(1)))
-    if state.reading is not None:
-        words = tr("Reading {n:,} of {whole:,} tokens")
-        words = words.format(n=state.reading.done, whole=state.reading.total)
-        text(ui, words, "muted", "small")
+    if not state.holds_conversations or state.running or not state.messages:
+        wrapped(ui, tr(WHY))
         return []
-    if state.running or state.model is None or not state.messages:
-        return []
-    if not state.holds_conversations:
-        return []
-    return draw_read_again(state, ui, name)
-
-
-def draw_read_again(state: AppState, ui: Ui, name: str) -> list[Action]:
-    """Draw the button that reads the conversation in front; not one that is longer than the
-    context."""
-    fits = used_share(state) <= 1
-    hint = "" if fits else tr("It is longer than the context, and cannot be read whole.")
-    label = tr("Read this conversation again")
-    again = button(ui, f"{name}.read", label, hint=hint, enabled=fits)
-    return [ReadAgain()] if again else []
+    return draw_unread(state, ui, name, ui.maps)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Literal
 
 from msgspec import Struct
 
-from llm_lite.core.messages import AttentionPart
+from llm_lite.core.messages import AttentionPart, ModelInfo
 from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import mark
 
@@ -40,6 +39,7 @@ class AttentionChoice(Struct, frozen=True):
     locked: tuple[Head, ...] = ()
     state_head: Head | None = None
     row: int | None = None
+    row_of: tuple[str, ...] = ()  # the tokens up to it, as they were when it was chosen
     order: Order = "layer"
     layer: int | None = None  # only this one
     group: int | None = None  # only heads of this key head
@@ -74,11 +74,11 @@ class AttentionChoice(Struct, frozen=True):
     def of_next_model(self) -> AttentionChoice:
         return replace(self, row=None)
 
-    def fit(self, layers: Collection[int], heads: int, *, parts: bool = False) -> AttentionChoice:
-        """Fit the choice to a model with these layers that attend, of so many heads: what it lacks
-        is not chosen. With `parts` it is an encoder-decoder, which shows its cross-attention
-        first."""
-        part: AttentionPart = "cross" if parts else "decoder"
+    def fit(self, model: ModelInfo) -> AttentionChoice:
+        """Fit the choice to a model: what it lacks is not chosen. An encoder-decoder shows its
+        cross-attention first."""
+        layers, heads = model.attending_layers, model.heads
+        part: AttentionPart = "cross" if model.translates else "decoder"
         locked = tuple(h for h in self.locked if h[0] in layers and h[1] < heads)
         locked = locked if part == self.part else ()
         return replace(

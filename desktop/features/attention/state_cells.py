@@ -7,11 +7,12 @@ import math
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import StatesRead
+from llm_lite.core.messages import ReadStates, StatesRead
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.features.attention.coloring import draw_ramp, is_light
 from llm_lite.desktop.features.attention.state import AttentionChoice, Head
+from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import legible
 from llm_lite.desktop.language.translate import mark, tr
@@ -20,6 +21,7 @@ from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, text, tip, wrapped
 
+STATES: Slot[StatesRead] = Slot("states", ReadStates, StatesRead, lambda asked: "at-rest")
 HEIGHT = 5.0  # of a cell, in spacing units
 LONGEST = 1024.0  # tokens of the last colour
 CONVOLVES = mark("Convolution of the last tokens, without heads")
@@ -73,13 +75,13 @@ def draw_states(
 ) -> AttentionChoice:  # fmt: skip
     """Draw the cells of a layer's heads on a line of `width` pixels; a click chooses one. A state
     that has no heads is named."""
-    read, (x, y) = state.states.read, at
+    read, (x, y) = STATES.answer(state), at
     lives = lives_of(read, layer)
     if not lives:
         of_here = None if state.elsewhere else state.model
         convolves = of_here is not None and layer not in of_here.delta_layers
         with ui.font(style="small"):
-            words = tr(CONVOLVES) if convolves else state.states.problem or tr("State")
+            words = tr(CONVOLVES) if convolves else STATES.problem(state) or tr("State")
             words = fit(words, width)
             spot = ImVec2(x, y + (ui.u(HEIGHT) - ui.theme.size("small")) / 2)
             imgui.get_window_draw_list().add_text(spot, ui.color("faint"), words)

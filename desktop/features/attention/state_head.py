@@ -10,7 +10,7 @@ from imgui_bundle import ImVec2, imgui, implot
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from llm_lite.core.messages import StatesRead
+from llm_lite.core.messages import ReadStates, StatesRead
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.map import (
     AxisLabels,
@@ -22,9 +22,15 @@ from llm_lite.desktop.features.attention.map import (
     names_room,
     square,
 )
-from llm_lite.desktop.features.attention.model import LookAtState, is_held
-from llm_lite.desktop.features.attention.state import AttentionChoice, Head
-from llm_lite.desktop.features.attention.state_cells import lives_of, shown_life, state_words
+from llm_lite.desktop.features.attention.rows import is_held
+from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.attention.state_cells import (
+    STATES,
+    lives_of,
+    shown_life,
+    state_words,
+)
+from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr
@@ -81,11 +87,6 @@ class StateMap(Struct):
     zoom: int = 1  # pixels of the image to a token
 
 
-def key_of(state: AppState, head: Head) -> tuple[object, ...]:
-    """Return what the states of a head depend on."""
-    return state.positions[: state.context_used], state.executor, state.steering.gains, head
-
-
 def requests(state: AppState, choice: AttentionChoice) -> list[Action]:
     """Return the request for the head that is shown, or for the first one, as the grid needs what
     comes with it of all; none while an answer is written, as tokens run once more for them."""
@@ -95,15 +96,14 @@ def requests(state: AppState, choice: AttentionChoice) -> list[Action]:
     if not state.context_used or not is_held(state, state.context_used - 1):
         return []
     head = choice.state_head or (model.delta_layers[0], 0)
-    key = key_of(state, head)
-    return [] if state.states.key == key else [LookAtState(head, key)]
+    return STATES.wanted(state, ReadStates(*head))
 
 
 def draw_panel(
     state: AppState, choice: AttentionChoice, ui: Ui
 ) -> tuple[AttentionChoice, list[Action]]:
     """Draw the head that is chosen."""
-    head, states = choice.state_head, state.states
+    head = choice.state_head
     assert head is not None
     text(ui, state_words(head), bold=True)
     imgui.same_line(0, ui.u(1))
@@ -113,9 +113,11 @@ def draw_panel(
     if ui.maps is not None and not state.is_inspected:  # a server has not answered yet
         wrapped(ui, ui.maps.problem)
         return choice, []
-    actions, read = requests(state, choice), states.read
+    actions, read = requests(state, choice), STATES.answer(state)
     if read is None or (read.layer, read.head) != head:
-        wrapped(ui, states.problem or tr(why_none(state)))
+        if unread_part(state) is not None and not STATES.problem(state):
+            return choice, actions + draw_unread(state, ui, "state")
+        wrapped(ui, STATES.problem(state) or tr(why_none(state)))
         return choice, actions
     _draw_facts(state, ui, read)
     top, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail()
@@ -140,16 +142,13 @@ def why_none(state: AppState) -> str:
         return SOON
     if state.context_used and is_held(state, state.context_used - 1):
         return READING
-    return UNREAD if state.messages else NOTHING
+    return NOTHING
 
 
 def _draw_facts(state: AppState, ui: Ui, read: StatesRead) -> None:
     last = read.first + len(read.kept) - 1
-    if state.states.problem:
-        wrapped(ui, state.states.problem)
-    if state.running or state.states.read_of != state.states.key:
-        words = tr(LATER) if state.running else tr(READING)
-        wrapped(ui, words.format(first=read.first, last=last))
+    if state.running:
+        wrapped(ui, tr(LATER).format(first=read.first, last=last))
         return
     life = shown_life(lives_of(read, read.layer)[read.head])
     words = tr("Tokens {first:,} to {last:,}; half is forgotten after {n} tokens.")

@@ -23,19 +23,18 @@ from llm_lite.desktop.features.attention.coloring import (
 )
 from llm_lite.desktop.features.attention.heads import (
     draw_parts,
-    draw_read_again,
     draw_unkept,
     is_unread,
-    lacks_queries,
     problem_of,
 )
 from llm_lite.desktop.features.attention.map import draw_head_map, draw_missing, texture_of, whole
+from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.state import AttentionChoice, Head
 from llm_lite.desktop.features.attention.state_cells import HEIGHT as STATE_HEIGHT
 from llm_lite.desktop.features.attention.state_cells import draw_state_key, draw_states
+from llm_lite.desktop.features.cache.unread import draw_unread
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.language.units import size
@@ -75,17 +74,17 @@ class GridControls(Struct):
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
     maps = ui.maps
+    if maps is not None and is_unread(state, maps):
+        text(ui, tr("Attention"), bold=True)
+        return draw_unread(state, ui, "attention")
     problem = problem_of(state, maps) if maps else tr("There is no device to draw maps with.")
     if maps is None or problem:
         text(ui, tr("Attention"), bold=True)
         choice = draw_parts(state.attention, state, ui)
         wrapped(ui, problem)
         imgui.dummy(ImVec2(0, ui.u(1)))
-        actions = []
-        if maps is not None and is_unread(state, maps):
-            actions = draw_read_again(state, ui, "attention")
-        else:
-            wrapped(ui, tr(EMPTY), color="faint")
+        wrapped(ui, tr(EMPTY), color="faint")
+        actions = list[Action]()
         return [*actions, SetAttention(choice)] if choice != state.attention else actions
     if state.attention.large:
         choice, actions = _draw_large(state, ui, maps)
@@ -103,8 +102,7 @@ def draw_panel(state: AppState, ui: Ui, maps: HeadMaps) -> tuple[AttentionChoice
     choice = _draw_bar(choice, ui, maps)
     if maps.rows:
         actions = [*_draw_kept(state, ui, maps), *state_head.requests(state, choice)]
-        if lacks_queries(state, maps) and state.reading is None:
-            actions += draw_read_again(state, ui, "attention")
+        actions += draw_unread(state, ui, "attention", maps)
         choice = _draw_grid(state, choice, ui, maps)
     else:
         imgui.dummy(ImVec2(0, ui.u(1)))

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.cache.model import PointAt
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.cache.model import PointAt, measured
 from llm_lite.desktop.features.cache.picture import (
     OVERVIEW,
     CachePicture,
@@ -19,11 +20,11 @@ from llm_lite.desktop.features.cache.picture import (
     cache_picture,
     positions_of,
 )
-from llm_lite.desktop.features.cache.state import age, layer_bytes, reused_positions
+from llm_lite.desktop.features.cache.state import layer_bytes
 from llm_lite.desktop.features.chat.places import bring_into_sight
 from llm_lite.desktop.features.chat.reading import token_id
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.model import SetAttention
+from llm_lite.desktop.features.program.cached_text import age, reused_positions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.state import SYSTEM, TARGET, TEMPLATE
 from llm_lite.desktop.language.translate import mark, tr, trn
@@ -207,7 +208,7 @@ def runs(row_of: list[int], joined: bool) -> list[tuple[int, int, int]]:
 
 def _draw_reused(state: AppState, ui: Ui, window: CacheWindow, frame: MapFrame) -> None:
     """Draw a line above what the last answer found computed."""
-    reused = reused_positions(state.cache)
+    reused = reused_positions(state.in_front)
     end = min(window.x(reused), frame.width)
     if window.first >= reused or end <= 0:
         return
@@ -411,7 +412,7 @@ def _facts(state: AppState, number: int, position: int) -> list[str]:
     token = token_id(state, position)
     known = [] if token is None else [tr("token {n:,}").format(n=token)]
     known += [tr("position {n:,}").format(n=position), whose(state, position)]
-    if position < reused_positions(state.cache):
+    if position < reused_positions(state.in_front):
         known.append(tr("reused"))
     value = value_at(state, number, position)
     if value is not None:
@@ -436,10 +437,10 @@ def value_at(state: AppState, number: int, position: int) -> str | None:
     known."""
     cache = state.cache
     if cache.by == "age":
-        since = age(cache, position)
+        since = age(state.in_front, position)
         return tr("{since} ago").format(since=tokens(since)) if since else tr("the newest")
-    known = cache.measured
-    if known is None or known.what != cache.by or position >= known.values.shape[1]:
+    known = measured(state)
+    if known is None or position >= known.values.shape[1]:
         return None
     value = float(known.values[number, position])
     if math.isnan(value):

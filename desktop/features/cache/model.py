@@ -5,21 +5,61 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from llm_lite.core.messages import (
     CacheMeasured,
     CacheStatus,
-    Ended,
-    Event,
-    Measure,
     MeasureCache,
     Overflow,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.cache import state as cache_state
-from llm_lite.desktop.features.cache.state import ColorBy
+from llm_lite.desktop.features.cache.state import ColorBy, MeasuredCache
 from llm_lite.desktop.features.program.action import Action, HostAction
+from llm_lite.desktop.features.program.asking import Extent, Slot
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
+
+
+def extent(question: MeasureCache) -> Extent:
+    """Return the tokens that a measurement depends on: what a token receives needs all that look
+    back at it."""
+    return "all" if question.what == "received" or question.last is None else question.last
+
+
+def _joined(
+    known: MeasuredCache | None, event: CacheMeasured, question: MeasureCache
+) -> MeasuredCache:
+    """Return a measurement behind what was known of the positions before."""
+    values = np.array(event.values, np.float32).reshape(len(event.values), -1)
+    if event.first and known is not None and known.what == event.what:
+        values = np.concatenate([known.values[:, : event.first], values], axis=1)
+    return MeasuredCache(event.what, values)
+
+
+MEASURE: Slot[MeasuredCache] = Slot(
+    "measure", MeasureCache, CacheMeasured, extent, join=_joined, recorded=True
+)
+
+
+def measured(state: AppState) -> MeasuredCache | None:
+    """Return the measurement that the colours show, once there is one."""
+    known = MEASURE.answer(state)
+    return known if known is not None and known.what == state.cache.by else None
+
+
+def measured_positions(state: AppState) -> int:
+    """Return how many first positions were measured for the colours that are shown."""
+    known = measured(state)
+    return known.values.shape[1] if known is not None else 0
+
+
+def problem(state: AppState) -> str:
+    """Return why there is no measurement for the colours that are shown; "" where there is one."""
+    known = MEASURE.answered(state)
+    if known is None or not isinstance(known.question, MeasureCache):
+        return ""
+    return known.problem if known.question.what == state.cache.by else ""
 
 
 class ColorCache(Action, frozen=True):
@@ -35,12 +75,6 @@ class PointAt(Action, frozen=True):
     position: int | None
 
 
-class AskMeasure(Action, frozen=True):
-    """Measure what is not known yet of the cache."""
-
-    what: Measure
-
-
 class SetOverflow(Action, frozen=True):
     overflow: Overflow
 
@@ -50,27 +84,11 @@ class AskFreeMemory(HostAction, frozen=True):
 
 
 def color(action: ColorCache, state: AppState, now: float) -> Result:
-    cache = replace(state.cache, by=action.by, slots=action.slots)
-    if action.by != state.cache.by:
-        cache = replace(cache, measured=None, asked=None, problem="")
-    return replace(state, cache=cache), ()
+    return replace(state, cache=replace(state.cache, by=action.by, slots=action.slots)), ()
 
 
 def point(action: PointAt, state: AppState, now: float) -> Result:
     return replace(state, cache=replace(state.cache, pointed=action.position)), ()
-
-
-def measure(action: AskMeasure, state: AppState, now: float) -> Result:
-    """Ask for norms of the positions that are new, or for what all positions receive."""
-    cache, length = state.cache, len(state.owners)
-    known = cache.measured
-    first = 0
-    if known is not None and known.what == action.what and action.what != "received":
-        first = known.values.shape[1]
-    if cache.asked or state.model is None or first >= length:
-        return state, ()
-    asked = MeasureCache(action.what, first, min(length, state.context_used))
-    return replace(state, cache=replace(cache, asked=asked)), (asked,)
 
 
 def set_overflow(action: SetOverflow, state: AppState, now: float) -> Result:
@@ -80,36 +98,21 @@ def set_overflow(action: SetOverflow, state: AppState, now: float) -> Result:
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ColorCache: color,
     PointAt: point,
-    AskMeasure: measure,
     SetOverflow: set_overflow,
 }
 
 
 def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     state = replace(state, cache=replace(state.cache, status=event))
-    if state.busy:
+    if state.busy or state.encodes:
         return state
-    if state.writes_targets:
-        length = event.length if state.translating.asked else 0
-        return replace(state, owners=state.owners[:length], context_used=length)
-    # What else the cache holds is not of the conversation in front.
-    owners = state.owners[: event.length]
-    return replace(state, owners=owners, context_used=len(owners))
-
-
-def _measure_replied(event: Event, asked: MeasureCache, state: AppState, now: float) -> AppState:
-    cache = state.cache
-    if asked is not cache.asked:
-        return state
-    if isinstance(event, CacheMeasured):
-        return replace(state, cache=cache_state.measured(cache, event))
-    problem = event.failure if isinstance(event, Ended) else ""
-    return replace(state, cache=replace(cache, asked=None, problem=problem))
+    cached = state.cached
+    used = event.length if state.holds_conversations else min(event.length, len(cached.owners))
+    if used < len(cached.owners) and state.holds_conversations:
+        cached = cached.first(used)
+    return replace(state, cached=replace(cached, used=min(used, len(cached.owners))))
 
 
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
     CacheStatus: _cache_status,
-}
-REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
-    MeasureCache: _measure_replied,
 }

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from llm_lite.core.messages import CacheLayerInfo
 from llm_lite.desktop.attention.colors import table
-from llm_lite.desktop.features.cache.state import MeasuredCache, serials
+from llm_lite.desktop.features.cache.model import measured
+from llm_lite.desktop.features.cache.state import MeasuredCache
+from llm_lite.desktop.features.program.cached_text import serials
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.state import SYSTEM, TARGET, TEMPLATE
 from llm_lite.desktop.widgets.pixel_image import PixelImage
@@ -101,9 +103,9 @@ def cache_picture(state: AppState, ui: Ui, window: CacheWindow) -> CachePicture:
         *shown,
         state.owners,
         state.context_used,
-        cache.made,
-        cache.forgotten,
-        id(cache.measured),
+        state.in_front.runs,
+        state.in_front.forgotten,
+        id(measured(state)),
     )
     if rows.key == key:
         return rows
@@ -134,8 +136,7 @@ def _build(rows: CachePicture, state: AppState, ui: Ui, window: CacheWindow) -> 
 
 
 def _values(state: AppState) -> MeasuredCache | None:
-    measured = state.cache.measured
-    return measured if measured is not None and measured.what == state.cache.by else None
+    return measured(state)
 
 
 def _row(
@@ -251,8 +252,8 @@ def kinds(state: AppState) -> NDArray[np.uint8]:
 
 def ages(state: AppState, length: int) -> Floats:
     """Return how many tokens were computed since each position was."""
-    cache = state.cache
-    return (cache.computed - 1 - serials(cache, length)).astype(np.float32)
+    text = state.in_front
+    return (text.computed - 1 - serials(text, length)).astype(np.float32)
 
 
 def positions_of(

@@ -10,7 +10,7 @@ import numpy as np
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
-from llm_lite.core.messages import CacheLayerInfo, CacheLayout, PooledPrefix
+from llm_lite.core.messages import CacheLayerInfo, CacheLayout, MeasureCache, PooledPrefix
 from llm_lite.desktop.attention.colors import stops
 from llm_lite.desktop.features.cache.map import (
     draw_cache_map,
@@ -21,7 +21,7 @@ from llm_lite.desktop.features.cache.map import (
     zoom_width,
 )
 from llm_lite.desktop.features.cache.memory import day, draw_line, draw_list
-from llm_lite.desktop.features.cache.model import AskMeasure, ColorCache
+from llm_lite.desktop.features.cache.model import MEASURE, ColorCache, measured_positions, problem
 from llm_lite.desktop.features.cache.overflow import headroom
 from llm_lite.desktop.features.cache.picture import (
     ANSWERS,
@@ -39,6 +39,7 @@ from llm_lite.desktop.features.cache.state import (
     reserved_bytes,
     used_bytes,
 )
+from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
 from llm_lite.desktop.features.chat.reading import forecast
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.program.action import Action
@@ -124,7 +125,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         return []
     room = imgui.get_content_region_avail().y
     draw_headline(state, ui)
-    actions = _draw_map(state, ui, room)
+    actions = draw_unread(state, ui, "kv_cache") + _draw_map(state, ui, room)
     return actions + _in_sight(ui, "kv.below", lambda: _draw_below(state, ui))
 
 
@@ -196,13 +197,13 @@ def _measure(state: AppState, ui: Ui) -> list[Action]:
     What every token receives needs all that look at it: it waits for the end of the answer. So
     does all that a server measures, which tells of answers that have ended.
     """
-    cache, by = state.cache, state.cache.by
-    if by == "owner" or by == "age" or cache.asked or cache.problem or not state.owners:
+    by, length = state.cache.by, min(len(state.owners), state.context_used)
+    if by == "owner" or by == "age" or problem(state):
         return []
-    known = cache.measured
-    length = known.values.shape[1] if known is not None and known.what == by else 0
-    if length >= min(len(state.owners), state.context_used):
+    first = measured_positions(state)
+    if first >= length:
         return []
+    asks = MEASURE.wanted(state, MeasureCache(by, 0 if by == "received" else first, length))
     if state.running:
         if by == "received" or state.elsewhere or state.running.phase != "decode":
             return []
@@ -210,8 +211,9 @@ def _measure(state: AppState, ui: Ui) -> list[Action]:
         if ui.now < due:
             ui.redraw_in(due - ui.now)
             return []
-    ui.local(CacheControls).measured_at = ui.now
-    return [AskMeasure(by)]
+    if asks:
+        ui.local(CacheControls).measured_at = ui.now
+    return asks
 
 
 def _draw_legend(state: AppState, ui: Ui) -> None:
@@ -219,14 +221,18 @@ def _draw_legend(state: AppState, ui: Ui) -> None:
         _draw_kinds(state, ui)
         return
     rows = ui.local(CachePicture)
-    if state.cache.problem:
-        wrapped(ui, state.cache.problem)
+    if why := problem(state):
+        wrapped(ui, why)
         return
     if rows.scale is None:
-        waits = state.running and (state.cache.by == "received" or state.elsewhere)
-        words = tr("Measured when the answer ends.") if waits else tr("Measuring…")
+        words = tr("Measuring…")
+        if state.running and (state.cache.by == "received" or state.elsewhere):
+            words = tr("Measured when the answer ends.")
+        elif unread_part(state) is not None:
+            words = tr("Measured once the conversation is read.")
+        else:
+            ui.redraw_in(0.1)
         text(ui, words, "muted", "small")
-        ui.redraw_in(0.1)
         return
     low, high, note = _ends(state, rows)
     text(ui, low, "muted", "small")
@@ -381,7 +387,7 @@ def draw_totals(state: AppState, ui: Ui) -> None:
         ),
     ]
     status = state.cache.status
-    if status is not None and state.cache.prompt:  # else what another conversation reused
+    if status is not None and state.owners:  # else what another conversation reused
         whose = f"{size(status.saved_bytes)}, {tokens(status.reused)}"
         rows.insert(1, (tr("Saved by reuse"), whose, tr(SAVED)))
     facts(ui, "kv", rows)

@@ -39,7 +39,6 @@ from llm_lite.desktop.features.program.requests import obstacle, waits_for_model
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.slash import Slash
 from llm_lite.desktop.features.prompts.view import draw_prompts
-from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT
 from llm_lite.desktop.widgets.scripts import cannot_draw
@@ -94,7 +93,7 @@ def _draw_field(
     spot, was_active = ImVec2(at.x + ui.u(2), at.y + ui.u(2)), ui.local(InputKeys).active
     slash, free = Slash(state, ui), escape_is_free(state, ui)
     size = ImVec2(_inner_width(ui, width), height - ui.u(2))
-    hint = tr("Write how it goes on") if completes(state) else tr("Ask something")
+    hint = tr("Write how it goes on") if state.completes else tr("Ask something")
     with ui.colored(text="faint" if state.queued else "text"):
         written = draw_field(ui, held, "chat.input", spot, size, hint)
     words = written.words

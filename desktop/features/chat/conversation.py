@@ -10,7 +10,6 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.attention.model import EndComparison
 from llm_lite.desktop.features.chat.message import MessageItem
 from llm_lite.desktop.features.chat.panels import draw_asked, draw_other_writer
 from llm_lite.desktop.features.chat.places import (
@@ -28,6 +27,7 @@ from llm_lite.desktop.features.history.model import Reveal
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.selection.selecting import follow_selecting
+from llm_lite.desktop.features.steer.model import DIVERGENCE, EndComparison
 from llm_lite.desktop.features.tokens.choices import draw_choices
 from llm_lite.desktop.features.tokens.state import align
 from llm_lite.desktop.features.tokens.tokens import (
@@ -146,14 +146,14 @@ class CompareItem:
 
 def _how_far(state: AppState) -> str:
     """Return the mean divergence of the gains over the answer that is compared, in words."""
-    known = state.comparing
-    if known is None or known.asked is None or (known.over and not known.kl):
-        return ""
-    if not known.over:
+    if DIVERGENCE.waiting(state) is not None:
         return tr("The KL over the whole answer is being measured.")
-    mean = nats(sum(known.kl) / len(known.kl))
+    found = DIVERGENCE.answer(state)
+    if found is None or not found.kl:
+        return ""
+    mean = nats(sum(found.kl) / len(found.kl))
     words = tr("KL {kl} nats a token, the mean over {n:,} tokens of the answer at the left")
-    return words.format(kl=mean, n=len(known.kl))
+    return words.format(kl=mean, n=len(found.kl))
 
 
 def scroll_to_end(item: CompareItem, top: float) -> None:
@@ -266,7 +266,7 @@ def show_found(state: AppState, ui: Ui) -> list[Action]:
 def _keep_end_in_sight(state: AppState, ui: Ui, tops: Sequence[float], width: float) -> None:
     """Keep the end of what is written in sight."""
     last = len(state.messages) - 1
-    if state.comparing and state.comparing.index == last:
+    if state.comparing:
         scroll_to_end(CompareItem(state, ui, last, width), tops[last])
     else:
         imgui.set_scroll_here_y(1.0)
@@ -278,7 +278,7 @@ def _item(
     """Return a message as it is to be shown."""
     if message.reply is not None and not state.xray.shown:
         return ResultItem(state, ui, index, message, width)
-    if state.comparing and state.comparing.index == index:
+    if state.comparing and index == len(state.messages) - 1:
         return CompareItem(state, ui, index, width)
     if state.xray.shown:
         return TokenItem(state, ui, index, message, width)

@@ -31,7 +31,6 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import files_obstacle
 from llm_lite.desktop.features.attachments.state import MOST_FILES, DraftFile, DraftFiles, NewDraft
-from llm_lite.desktop.features.cache import state as cache_state
 from llm_lite.desktop.features.chat.reading import (
     begun,
     ended,
@@ -42,6 +41,7 @@ from llm_lite.desktop.features.chat.reading import (
 )
 from llm_lite.desktop.features.chat.state import Effort, Thought
 from llm_lite.desktop.features.performance import speed
+from llm_lite.desktop.features.program import cached_text
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
@@ -66,8 +66,9 @@ from llm_lite.desktop.features.program.state import (
     Running,
     Token,
 )
-from llm_lite.desktop.features.sampling.model import completes, differing, sampler
-from llm_lite.desktop.features.tools.model import results
+from llm_lite.desktop.features.sampling.model import differing, sampler
+from llm_lite.desktop.features.steer.model import with_kept_gains
+from llm_lite.desktop.features.tools.model import results, without_grants
 from llm_lite.desktop.features.tools.state import split_calls
 from llm_lite.desktop.features.translator.model import ClearTarget, clear
 from llm_lite.desktop.features.tree.model import spelled
@@ -175,7 +176,7 @@ def _keep_draft(action: KeepDraft, state: AppState, now: float) -> Result:
 def _send(action: Send, state: AppState, now: float) -> Result:
     state = replace(state, queued=False)
     text, at = typed(action.text.strip()), state.editing
-    if completes(state) and text:
+    if state.completes and text:
         text = typed(action.text)  # the text goes on as it is, with its spaces and lines
     if not text and not state.files.files:
         return state, ()
@@ -186,17 +187,17 @@ def _send(action: Send, state: AppState, now: float) -> Result:
         return replace(state, draft=typed(action.text), queued=True), ()
     if problem := obstacle(state) or files_obstacle(state) or length_obstacle(state):
         return notify(replace(state, draft=typed(action.text)), "warning", problem, now), ()
-    new_role: Role = "text" if completes(state) else "user"
+    new_role: Role = "text" if state.completes else "user"
     role = edited.role if edited is not None else new_role
     message = Message(role, text, attachments=state.files.attachments)
     if edited is None or at is None:
         calling = waiting(state)  # calls that nobody has answered count as refused
         refused = results(state, calling) if calling else ()
         messages = (*state.messages, *refused, message)
-        state = replace(state, tools=replace(state.tools, granted=0))
+        state = without_grants(state)
     else:
         messages = (*state.messages[:at], message)  # beside the one that is edited
-    return request_answer(replace(_without_draft(state), comparing=None), messages, now)
+    return request_answer(_without_draft(state), messages, now)
 
 
 def length_obstacle(state: AppState) -> str:
@@ -220,7 +221,7 @@ def _send_answer(action: Send, state: AppState, text: str, now: float) -> Result
     if state.running:
         return notify(replace(state, draft=action.text), "warning", obstacle(state), now), ()
     before = state.messages[index]
-    state, commands = end_reading(replace(end_edit(state), comparing=None))
+    state, commands = end_reading(end_edit(state))
     if text == before.text:
         return state, commands
     fresh = Message("assistant", text, stop_reason="end", written=before.written, edited=True)
@@ -252,7 +253,6 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
         return state, ()
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
-    state = replace(state, comparing=None)
     last = len(state.messages) - 1
     index = last if action.index is None else action.index
     if not 0 <= index <= last:
@@ -332,18 +332,16 @@ def turn_to(
     if extras is None:
         files = turned.files.holding(drafted.files)
         return replace(turned, draft=drafted.text, files=files, new_draft=NewDraft()), commands
-    steering = replace(turned.steering, kept=extras.gains)
-    if turned.model is not None:
-        steering = steering.fit(turned.model)
+    turned = with_kept_gains(turned, extras.gains)
     files = turned.files.holding(drafted_files(extras))
-    return replace(turned, draft=extras.draft, files=files, steering=steering), commands
+    return replace(turned, draft=extras.draft, files=files), commands
 
 
 def _of_a_text(state: AppState) -> dict[str, Any]:
     """Return what was read of a text that is no conversation, which stays in front."""
     if state.holds_conversations:
         return {}
-    kept = ("attention", "cache", "xray", "lesson", "steering")
+    kept = ("attention", "cache", "cached", "xray", "lesson", "steering")
     return {name: getattr(state, name) for name in (*kept, *fields_of(state, "reading"))}
 
 
@@ -438,13 +436,22 @@ def _generation_started(event: GenerationStarted, state: AppState, running: Runn
     owners = tuple(owner_of(token.message, running.lead) for token in event.prompt)
     reused, tokens = event.reused_tokens, event.prompt_tokens
     state = replace(state, running=running)
-    return begun(state, event.prompt, owners, reused=reused, tokens=tokens, used=reused)
+    return begun(
+        state,
+        event.prompt,
+        owners,
+        running.prompt_settings,
+        reused=reused,
+        tokens=tokens,
+        used=reused,
+    )
 
 
 def _prefill_progress(event: PrefillProgress, state: AppState, running: Running) -> AppState:
     running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
-    used = min(max(state.context_used, event.done), len(state.owners) or event.done)
-    return replace(state, running=running, context_used=used)
+    cached = state.cached
+    used = min(max(cached.used, event.done), len(cached.owners) or event.done)
+    return replace(state, running=running, cached=replace(cached, used=used))
 
 
 def _reading_replied(event: Event, asked: Read, state: AppState, now: float) -> AppState:
@@ -457,7 +464,9 @@ def _reading_replied(event: Event, asked: Read, state: AppState, now: float) -> 
             return replace(state, reading=replace(reading, done=event.done, total=event.total))
         case ConversationRead():
             owners = tuple(owner_of(token.message, reading.lead) for token in event.prompt)
-            return begun(replace(state, reading=None), event.prompt, owners)
+            return begun(
+                replace(state, reading=None), event.prompt, owners, reading.prompt_settings
+            )
         case Ended():
             state = replace(state, reading=None)
             return notify(state, "error", event.failure, now) if event.failure else state
@@ -493,15 +502,10 @@ def decoded(
     text = calls.visible_text if calls else text
     last = replace(last, text=text, thought=thought, calls=calls, tokens=(*last.tokens, *tokens))
     state = _with_answer(state, last)
-    owner = len(state.messages) - 1
-    state = replace(
-        state,
-        running=running,
-        context_used=newest.context_used,
-        positions=(*state.positions, *texts),
-        owners=(*state.owners, *[owner] * count),
-        cache=cache_state.decoded(state.cache, len(state.owners), owner, count),
-    )
+    pairs = [(event.token, event.text) for event in events]
+    owner, used = len(state.messages) - 1, newest.context_used
+    cached = cached_text.decoded(state.cached, pairs, owner, used)
+    state = replace(state, running=running, cached=cached)
     return speed.sampled(state, len(behind), sum(event.step_ms for event in behind), now)
 
 
@@ -510,11 +514,9 @@ def _generation_finished(
 ) -> AppState:
     last = _answer(state).ended()
     last = replace(last, stop_reason=event.stop_reason, stats=event.stats, problem=event.message)
-    state = replace(
-        _with_answer(state, last),
-        running=None,
-        context_used=event.stats.context_used or state.context_used,
-    )
+    used = event.stats.context_used or state.cached.used
+    cached = replace(state.cached, used=used)
+    state = replace(_with_answer(state, last), running=None, cached=cached)
     state = ended(state, running)
     return speed.completed(with_turns(state), running, event.stats)
 
@@ -530,16 +532,8 @@ def _spelling_replied(event: Event, asked: SpellTokens, state: AppState, now: fl
 
 def _cache_rewritten(event: CacheRewritten, state: AppState, running: Running) -> AppState:
     owners = tuple(owner_of(token.message, running.lead) for token in event.tokens)
-    cache = cache_state.rewritten(state.cache, event.tokens, event.forgotten, state.owners)
-    return replace(
-        state,
-        positions=tuple(token.text for token in event.tokens),
-        owners=owners,
-        context_used=len(owners),
-        cache=cache,
-        attention=replace(state.attention, row=None),
-        attention_rows=None,
-    )
+    cached = cached_text.rewritten(state.cached, event.tokens, owners, event.forgotten)
+    return replace(state, cached=cached)
 
 
 def _token(event: TokenDecoded, running: Running, index: int) -> Token:

@@ -11,7 +11,7 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.cache.state import unseen
+from llm_lite.desktop.features.program.cached_text import unseen
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import tokens
@@ -229,11 +229,11 @@ class ForgottenMessages(Struct):
 def _lost(state: AppState, ui: Ui) -> dict[int, tuple[int, int]]:
     """Return the messages with forgotten tokens: how many, and of how many. The result is kept
     until something else is forgotten."""
-    cache = state.cache
-    key = (cache.forgotten, len(cache.all_owners))
+    text = state.in_front
+    key = (text.forgotten, len(text.all_owners))
     kept = ui.local(ForgottenMessages)
     if kept.key != key:
-        kept.key, kept.lost = key, unseen(cache)
+        kept.key, kept.lost = key, unseen(text)
     return kept.lost
 
 

@@ -5,38 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 from msgspec import Struct
 
-from llm_lite.core.messages import PromptToken, ToolCall, ToolSpec
-from llm_lite.core.messages.answers import EFFORT
+from llm_lite.core.messages import AnswerRun, PromptToken, ToolCall, ToolSpec
 from llm_lite.core.plain_text import estimate
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.cache import state as cache_state
+from llm_lite.desktop.features.program import cached_text
+from llm_lite.desktop.features.program.cached_text import PromptSettings
 from llm_lite.desktop.features.program.state import (
     AppState,
     Counted,
-    Lens,
     Message,
-    RowDetails,
     Running,
-    StatesLook,
 )
-from llm_lite.desktop.features.sampling.model import completes
-from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, cut
+from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE
 from llm_lite.desktop.features.tools.state import Approval, CallRound, approval_of, chosen
 
 ROUNDS = 8  # of calls behind each other; then a person is asked
+LEAST_READ = 32  # tokens of a prompt whose speed means something
 _CUT = 32  # tokens that a conversation that filled the context may have less when it is read again
-
-
-def is_sentence_only(state: AppState, messages: Sequence[Message] | None = None) -> bool:
-    """Return whether these messages, by default those of the chat, are only the lesson's sentence
-    and the model's continuation: the history does not keep them, and the model reads them as they
-    are, without a template or a system prompt."""
-    count = len(state.messages if messages is None else messages)
-    return state.lesson.sentence_chat == state.chat and count <= 2
 
 
 def owner_of(message: int, lead: int) -> int:
@@ -52,83 +40,53 @@ def begun(
     state: AppState,
     prompt: Sequence[PromptToken],
     owners: tuple[int, ...],
+    prompt_settings: PromptSettings,
     *,
     reused: int = 0,
     tokens: int | None = None,
     used: int | None = None,
 ) -> AppState:
-    """Note that the cache holds, or soon will, the conversation up to `prompt`; it holds `used`
-    positions by now."""
-    prompt, length = tuple(prompt), len(prompt)
-    resume = state.resume
-    if resume.offer is not None and resume.offer.phase not in ("resuming", "resumed"):
-        resume = replace(resume, offer=None)  # what it offers is there
-    state = replace(
-        state,
-        resume=resume,
-        context_used=length if used is None else used,
-        positions=tuple(token.text for token in prompt),
-        owners=owners,
-        cache=cache_state.started(
-            state.cache, prompt, reused, length if tokens is None else tokens
-        ),
-        attention_rows=None,
+    """Note that the cache holds, or soon will, the conversation up to `prompt`, and what that was
+    made with; it holds `used` positions by now."""
+    length = len(prompt)
+    cached = cached_text.begun(
+        state.cached,
+        prompt,
+        owners,
+        reused,
+        length if tokens is None else tokens,
+        length if used is None else used,
+        state.chat,
+        tuple(message.id for message in state.messages),
+        prompt_settings,
     )
-    return with_turns(_outdated(state))
+    return with_turns(replace(state, cached=cached))
+
+
+def with_turns(state: AppState) -> AppState:
+    """Find the turns of what was read."""
+    users = {i for i, message in enumerate(state.messages) if message.role in ("user", "text")}
+    return replace(state, cached=cached_text.with_turns(state.cached, users))
 
 
 def ended(state: AppState, running: Running) -> AppState:
     """Note that an answer has ended: the cache holds all of the conversation, unless the answer was
     stopped before its prompt was read, or something was forgotten or refused."""
-    state = replace(state, steering=state.steering.outdated())
     if running.phase != "decode":
         return state
     last = state.messages[-1]
     differs = last.untokenized or not last.whole or last.stop_reason == "error"
-    if differs or state.cache.forgotten:
+    if differs or state.cached.forgotten:
         return state
-    return replace(state, counted=Counted(state.messages, running.beside, state.context_used))
-
-
-def first_messages(state: AppState, messages: int) -> AppState:
-    """Drop what was read of the messages after so many: others stand in their places."""
-    owners = cut(state.owners, messages)
-    length = len(owners)
-    if length == len(state.owners) and length >= state.context_used:
-        return state
-    cache = state.cache.first(length, cut(state.cache.all_owners, messages))
-    row, at = state.attention.row, state.xray.at
-    state = replace(
-        state,
-        owners=owners,
-        positions=state.positions[:length],
-        context_used=min(state.context_used, length),
-        cache=cache,
-        attention=replace(state.attention, row=None if row is None or row >= length else row),
-        xray=replace(state.xray, at=None if at is None or at >= length else at),
-        row_details=RowDetails(),
-        rows_asked=None,
-        attention_rows=None,
-        lens=Lens(),
-        states=StatesLook(),
-        lesson=state.lesson.of_next_conversation(),
+    return replace(
+        state, counted=Counted(state.messages, running.prompt_settings, state.cached.used)
     )
-    return with_turns(_outdated(state))
-
-
-def _outdated(state: AppState) -> AppState:
-    """Mark what was measured at the conversation's end as outdated: it ends elsewhere now."""
-    return replace(state, steering=state.steering.outdated())
 
 
 def token_id(state: AppState, position: int) -> int | None:
     """Return the id of the token at a position; None where that is not known."""
-    prompt = state.cache.prompt
-    if position < len(prompt):
-        return prompt[position].id
-    answer = state.messages[-1].tokens if state.messages else ()
-    index = len(answer) - (len(state.positions) - position)
-    return answer[index].id if 0 <= index < len(answer) else None
+    ids = state.in_front.ids
+    return ids[position] if 0 <= position < len(ids) else None
 
 
 def tokens_in_front(state: AppState) -> int | None:
@@ -147,6 +105,17 @@ def tokens_words(state: AppState, tokens: int) -> str:
     if not state.counted.about or tokens != state.counted.tokens:
         return f"{tokens:,}"
     return estimate(tokens)
+
+
+def seconds_to_read(state: AppState, count: int) -> float:
+    """Return how long reading this many tokens would take, by the speed of this model so far; 0 if
+    it is not known."""
+    now = AnswerRun.by(state.model, state.executor)
+    alike = (m.stats for m in state.messages if m.stats and m.written and m.written.is_like(now))
+    known = [*alike, *filter(None, (state.last_stats,))]
+    read = [s for s in known if s.prompt_tokens - s.reused_tokens >= LEAST_READ]
+    best = max(read, key=lambda s: s.prompt_tokens - s.reused_tokens, default=None)
+    return count / best.prefill_tok_s if best is not None and best.prefill_tok_s > 0 else 0.0
 
 
 def too_long(state: AppState) -> int | None:
@@ -177,49 +146,13 @@ def forecast(state: AppState) -> Forecast | None:
     length."""
     if state.model is None or not state.model.context:
         return None
-    if not state.cache.turns:
+    sizes = cached_text.turns(state.in_front)
+    whole = sizes[:-1] if state.running else sizes
+    if not whole:
         return None
-    typical = max(1, round(median(state.cache.turns)))
+    typical = max(1, round(median(whole)))
     room = max(0, state.model.context - (tokens_in_front(state) or state.context_used))
     return Forecast(room // typical, typical)
-
-
-def with_turns(state: AppState) -> AppState:
-    """Count the tokens of each whole turn: a question and its answer, with what the template puts
-    around them."""
-    owners = state.cache.all_owners or state.owners
-    users = {i for i, message in enumerate(state.messages) if message.role in ("user", "text")}
-    starts: list[int] = []
-    lead, before = 0, TEMPLATE
-    for position, owner in enumerate(owners):
-        if owner in users and owner != before:
-            starts.append(lead)
-        if owner != TEMPLATE:
-            lead, before = position + 1, owner
-    sizes = [b - a for a, b in zip(starts, [*starts[1:], len(owners)], strict=False)]
-    whole = tuple(sizes[:-1] if state.running else sizes)
-    return replace(state, cache=replace(state.cache, turns=whole))
-
-
-def offered(state: AppState) -> tuple[ToolSpec, ...]:
-    """Return the functions that the model is offered; none where its template knows none."""
-    if not knows_tools(state) or completes(state):
-        return ()
-    return tuple(spec for _, spec in chosen(state.tools))
-
-
-def takes_effort(state: AppState) -> bool:
-    """Return whether the template of the model in use takes how much the model is to think."""
-    return state.model is not None and EFFORT in state.model.template_variables
-
-
-def template_values(state: AppState) -> dict[str, Any]:
-    """Return the values of variables that the template is given beside its switch for thoughts."""
-    return {EFFORT: state.effort} if state.effort and takes_effort(state) else {}
-
-
-def knows_tools(state: AppState) -> bool:
-    return state.model is not None and state.model.tool_style not in ("", "unknown")
 
 
 def source_of(state: AppState, name: str) -> tuple[str, ToolSpec] | None:

@@ -15,7 +15,6 @@ from llm_lite.desktop.features.program.model import CancelLoading, OpenModel
 from llm_lite.desktop.features.program.requests import obstacle, waits_for_model
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.view import draw_strip, strip_height
-from llm_lite.desktop.features.sampling.model import completes, has_template
 from llm_lite.desktop.features.selection.find import draw_find
 from llm_lite.desktop.features.tokens.view import draw_bar, draw_switch, switch_width
 from llm_lite.desktop.features.translator.view import draw_page
@@ -104,7 +103,7 @@ def draw_form(state: AppState, ui: Ui) -> list[Action]:
     words = _form_words(state)
     if not words:
         return []
-    other = tr("Chat instead") if completes(state) else tr("Continue a text instead")
+    other = tr("Chat instead") if state.completes else tr("Continue a text instead")
     with ui.font(style="small"):
         wide = imgui.calc_text_size(other).x + ui.u(6)
     room = imgui.get_content_region_avail().x - ui.u(4) - (0 if state.messages else wide)
@@ -114,20 +113,20 @@ def draw_form(state: AppState, ui: Ui) -> list[Action]:
         shown = fit(words, room)
     text(ui, shown, "muted", "small")
     ui.mark("chat.form_note")
-    tip(ui, words if not completes(state) else f"{words}\n{tr(WHAT_IT_READS)}")
+    tip(ui, words if not state.completes else f"{words}\n{tr(WHAT_IT_READS)}")
     if state.messages:
         return []
     imgui.same_line(0, ui.u(2))
     with ui.font(style="small"):
         clicked = button(ui, "chat.other_form", other)
-    return [SetForm("chat" if completes(state) else "completion")] if clicked else []
+    return [SetForm("chat" if state.completes else "completion")] if clicked else []
 
 
 def _form_words(state: AppState) -> str:
     name = state.model.name if state.model else ""
-    if completes(state):
-        return tr(CONTINUED) if has_template(state) else tr(NO_TEMPLATE).format(name=name)
-    return "" if has_template(state) else tr(PLAIN_CHAT).format(name=name)
+    if state.completes:
+        return tr(CONTINUED) if state.has_template else tr(NO_TEMPLATE).format(name=name)
+    return "" if state.has_template else tr(PLAIN_CHAT).format(name=name)
 
 
 def _leave_room_for_notices(ui: Ui, offset: float, width: float) -> None:
@@ -261,7 +260,7 @@ def _draw_welcome(state: AppState, ui: Ui, width: float) -> list[Action]:
     note = tr(WITH_SERVERS if serves else ALONE)
     if state.remote.connection is not None:
         note = tr(THERE).format(host=state.remote.connection.server.host)
-    goes_on = completes(state)
+    goes_on = state.completes
     title = tr("How does the text begin?") if goes_on else tr("What shall we talk about?")
     _title(ui, title, note)
     actions: list[Action] = []

@@ -9,13 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import (
-    AnswerSteered,
-    EndComparison,
-    ReadAgain,
-    SetXRay,
-    Steer,
-)
+from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
 from llm_lite.desktop.features.chat.model import (
     CancelEdit,
     ContinueAnswer,
@@ -51,7 +45,6 @@ from llm_lite.desktop.features.program.model import (
     ChooseFile,
     ClearLog,
     ResetLayout,
-    SetAttention,
     SetFontSize,
     SetTheme,
 )
@@ -61,6 +54,8 @@ from llm_lite.desktop.features.quantization.model import ForgetReports, RunTask,
 from llm_lite.desktop.features.quantization.state import TaskKind
 from llm_lite.desktop.features.remote.model import Disconnect
 from llm_lite.desktop.features.serving.model import SwitchServing
+from llm_lite.desktop.features.steer.model import AnswerSteered, EndComparison, Steer
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.translator.model import StopTarget
 from llm_lite.desktop.language.translate import mark
 from llm_lite.desktop.system_theme import Appearance

@@ -26,6 +26,7 @@ from llm_lite.desktop.features.encoder.state import (
     wanted_text,
     wanted_texts,
 )
+from llm_lite.desktop.features.program import cached_text
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -58,7 +59,7 @@ def encoder_of(state: AppState) -> EncoderInfo | None:
 
 
 def choose(action: ChooseEncoding, state: AppState, now: float) -> Result:
-    return _with_choice(state, action.choice), ()
+    return with_choice(state, action.choice), ()
 
 
 def put_word(action: PutWord, state: AppState, now: float) -> Result:
@@ -70,7 +71,7 @@ def put_word(action: PutWord, state: AppState, now: float) -> Result:
     if filled == text:
         return state, ()
     before = (*choice.before, text)[-MOST_BEFORE:]
-    return _with_choice(state, replace(choice, filled=filled, before=before, typing=False)), ()
+    return with_choice(state, replace(choice, filled=filled, before=before, typing=False)), ()
 
 
 def undo_word(action: UndoWord, state: AppState, now: float) -> Result:
@@ -78,10 +79,11 @@ def undo_word(action: UndoWord, state: AppState, now: float) -> Result:
     if not choice.before:
         return state, ()
     *before, text = choice.before
-    return _with_choice(state, replace(choice, filled=text, before=tuple(before))), ()
+    return with_choice(state, replace(choice, filled=text, before=tuple(before))), ()
 
 
-def _with_choice(state: AppState, choice: EncodingChoice) -> AppState:
+def with_choice(state: AppState, choice: EncodingChoice) -> AppState:
+    """Return the state with another page, or other texts on it."""
     return replace(state, encoding=replace(state.encoding, choice=choice))
 
 
@@ -99,7 +101,7 @@ def _request_encoding(state: AppState, encoder: EncoderInfo) -> Result:
     held, asked = state.encoding, wanted_text(state.encoding.choice, encoder)
     if asked is None:
         return state, ()
-    wanted = EncodeRequest(held.choice.mode, asked, state.steering.gains)
+    wanted = EncodeRequest(held.choice.mode, asked, state.steering.gains, state.executor)
     if wanted == held.encode_request:
         return state, ()
     held = replace(held, encode_request=wanted, encoding=asked)
@@ -109,7 +111,7 @@ def _request_encoding(state: AppState, encoder: EncoderInfo) -> Result:
 def _request_comparison(state: AppState) -> Result:
     held = state.encoding
     texts = wanted_texts(held.choice)
-    wanted = CompareRequest(texts, state.steering.gains)
+    wanted = CompareRequest(texts, state.steering.gains, state.executor)
     if not texts or wanted == held.compare_request:
         return state, ()
     asked = CompareTexts(texts)
@@ -143,18 +145,9 @@ def _encode_replied(event: Event, asked: EncodeText, state: AppState, now: float
         encode_problem="",
         version=held.version + 1,
     )
-    before = held.encoded_request and held.encoded_request.command
-    now_encoded = held.encode_request and held.encode_request.command
-    same = before == now_encoded  # else the token that is held is gone
-    return replace(
-        state,
-        encoding=_readable(encoding),
-        positions=tuple(shown(token.text.strip(" ")) for token in event.tokens),
-        attention=state.attention if same else replace(state.attention, row=None),
-        xray=replace(state.xray, at=None),  # a token under the pointer is asked for again
-        attention_rows=None,
-        rows_asked=None,
-    )
+    texts = tuple(shown(token.text.strip(" ")) for token in event.tokens)
+    cached = cached_text.plain(state.cached, texts, (), len(texts))
+    return replace(state, encoding=_readable(encoding), cached=cached)
 
 
 def _readable(held: EncodingState) -> EncodingState:

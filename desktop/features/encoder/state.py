@@ -10,7 +10,14 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from llm_lite.core.messages import CompareTexts, EncodeText, Gains, TextEncoded, TextsCompared
+from llm_lite.core.messages import (
+    CompareTexts,
+    EncodeText,
+    ExecutorInfo,
+    Gains,
+    TextEncoded,
+    TextsCompared,
+)
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import mark, tr
@@ -77,16 +84,18 @@ class EncodingChoice(Struct, frozen=True):
 
 
 class EncodeRequest(Struct, frozen=True):
-    """A text to encode for a page, with the gains of that time."""
+    """A text to encode for a page, with the gains and the executor of that time."""
 
     mode: EncodingMode
     command: EncodeText
     gains: Gains | None = None
+    executor: ExecutorInfo | None = None
 
 
 class CompareRequest(Struct, frozen=True):
     texts: tuple[str, ...]
     gains: Gains | None = None
+    executor: ExecutorInfo | None = None
 
 
 class EncodingState(Struct, frozen=True):
@@ -123,14 +132,10 @@ class EncodingState(Struct, frozen=True):
         answer, request = self.shown, self.encoded_request
         return spelling(request.command, answer) if answer and request else "words"
 
-    def outdated(self) -> EncodingState:
-        """Ask all again of another executor; what is known is shown meanwhile."""
-        return replace(
-            self, encode_request=None, encoding=None, compare_request=None, comparing=None
-        )
+    def of_next_conversation(self) -> EncodingState:
+        return self
 
-    def forgotten(self) -> EncodingState:
-        """Begin anew with another model."""
+    def of_next_model(self) -> EncodingState:
         return EncodingState(replace(self.choice, english=False))
 
 

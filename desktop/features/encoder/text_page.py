@@ -14,12 +14,12 @@ from llm_lite.core.messages import TextEncoded
 from llm_lite.core.messages.encoding import EncodedToken, EncoderInfo
 from llm_lite.core.records import replace
 from llm_lite.core.text.token_spelling import shown as signs_shown
-from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ask_pointed
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.encoder.state import LONGEST, Spelling
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokenizer.chips import (
     Chip,
@@ -33,6 +33,7 @@ from llm_lite.desktop.features.tokenizer.chips import (
 )
 from llm_lite.desktop.features.tokens.colors import shades
 from llm_lite.desktop.features.tokens.figure import WIDTH, draw_head
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.tokens import draw_most_attended
 from llm_lite.desktop.features.tokens.view import draw_attention_choice, draw_legend_line
 from llm_lite.desktop.language.incoming import typed
@@ -361,6 +362,7 @@ def _draw_pointed(
     flipped = bool(imgui.get_io().key_shift) and at is not None
     wanted = replace(state.xray, at=at, flipped=flipped)
     actions: list[Action] = [SetXRay(wanted)] if wanted != state.xray else []
+    actions += ask_pointed(state)
     if pointed is None:
         return actions
     _draw_tip(state, ui, answer.tokens[pointed], pointed)

@@ -15,14 +15,15 @@ from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.features.attention.coloring import draw_ramp, is_light
-from llm_lite.desktop.features.attention.heads import draw_read_again
-from llm_lite.desktop.features.attention.model import AnswerSteered, Steer, is_held
+from llm_lite.desktop.features.attention.rows import is_held
+from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
 from llm_lite.desktop.features.experts import figures
-from llm_lite.desktop.features.experts.model import LookAtExperts, texts_read
+from llm_lite.desktop.features.experts.model import ROUTING, question
 from llm_lite.desktop.features.figures.view import default_path, draw_path
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SaveText
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.steer.model import AnswerSteered, Steer
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.features.translator.model import all_gains
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
@@ -69,7 +70,6 @@ NONE = mark(
 NO_MODEL = mark("Load a mixture of experts to see which of them its tokens choose.")
 NOTHING = mark("There is nothing in it yet: say something in the chat.")
 READING = mark("Reading which experts its tokens chose.")
-UNREAD = mark("The cache does not hold this conversation: its choices appear once it is read.")
 MEASURES: tuple[tuple[Measure, str], ...] = (
     ("load", mark("Load")),
     ("weight", mark("Weight")),
@@ -146,16 +146,15 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     if ui.maps is not None and not state.is_inspected:  # a server has not answered yet
         wrapped(ui, ui.maps.problem)
         return []
-    actions, found = requests(state), state.routing
-    if found.read is None or not found.read.count:
-        why = _why_none(state)
-        wrapped(ui, found.problem or tr(why))
-        idle = state.reading is None and not state.running and not state.elsewhere
-        if why == UNREAD and idle and not found.problem and state.holds_conversations:
-            actions += draw_read_again(state, ui, "experts")
+    actions, read, problem = requests(state), ROUTING.answer(state), ROUTING.problem(state)
+    if read is None or not read.count:
+        if unread_part(state) is not None and not problem:
+            return actions + draw_unread(state, ui, "experts")
+        wrapped(ui, problem or tr(_why_none(state)))
         return actions
+    actions += draw_unread(state, ui, "experts")
     shown = ui.local(ExpertsShown)
-    routing = _routing_of(shown, found.read)
+    routing = _routing_of(shown, read)
     actions += _draw_save(state, ui, routing)
     _draw_facts(state, ui, routing)
     hints = [tr(hint) for hint in MEASURE_HINTS]
@@ -179,13 +178,8 @@ def _draw_save(state: AppState, ui: Ui, routing: Routing) -> list[Action]:
         wrapped(ui, tr(TABLE))
         panel.path, wanted, actions = draw_path(ui, SAVE_PANEL, panel.path)
         if wanted:
-            actions.append(SaveText(wanted, figures.as_csv(routing, texts_read(state.routing))))
+            actions.append(SaveText(wanted, figures.as_csv(routing, texts_of(state, routing))))
         return actions
-
-
-def key_of(state: AppState) -> tuple[object, ...]:
-    """Return what the choices of tokens depend on."""
-    return state.positions[: state.context_used], state.executor, state.steering.gains
 
 
 def requests(state: AppState) -> list[Action]:
@@ -195,20 +189,25 @@ def requests(state: AppState) -> list[Action]:
         return []
     if not is_held(state, state.context_used - 1):
         return []
-    key, read, model = key_of(state), state.routing.read, state.model
-    if state.routing.key == key:
+    asked, model = question(state), state.model
+    new = state.context_used - asked.first
+    if new <= 0:
         return []
-    if state.running and read is not None and model is not None:
-        new = state.context_used - read.first - read.count
-        if 0 <= new < len(model.expert_layers) // EVERY_LAYERS:
-            return []
-    return [LookAtExperts(key)]
+    writes = state.running is not None and asked.first > 0
+    if writes and model is not None and new < len(model.expert_layers) // EVERY_LAYERS:
+        return []
+    return ROUTING.wanted(state, asked)
+
+
+def texts_of(state: AppState, routing: Routing) -> tuple[str, ...]:
+    """Return the texts of the tokens up to the last whose choices were read, by position."""
+    return state.positions[: routing.first + len(routing.chosen)]
 
 
 def _why_none(state: AppState) -> str:
     if state.context_used and is_held(state, state.context_used - 1):
         return READING
-    return UNREAD if state.messages else NOTHING
+    return NOTHING
 
 
 def _routing_of(shown: ExpertsShown, read: RoutingRead) -> Routing:
@@ -232,8 +231,6 @@ def _draw_facts(state: AppState, ui: Ui, routing: Routing) -> None:
             first=routing.first, last=routing.first + tokens - 1
         )
     wrapped(ui, f"{choices} {held}" if routing.first else f"{choices} {held}.")
-    if state.routing.problem:
-        wrapped(ui, state.routing.problem)
 
 
 def _values(shown: ExpertsShown, routing: Routing) -> Floats:
@@ -441,7 +438,7 @@ def _unless_plain(gains: Gains) -> Gains | None:
 
 def _draw_words(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -> None:
     """Draw the words whose tokens chose the expert, those that did more often than others first."""
-    texts = texts_read(state.routing)
+    texts = texts_of(state, routing)
     key = (shown.read, texts, shown.row, shown.expert)
     if shown.words_key != key:
         shown.words = figures.words_of(routing, shown.row, shown.expert, texts)
@@ -466,7 +463,7 @@ def _draw_words(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) 
 def _draw_text(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -> None:
     """Draw the text, each token in the colour of what the expert weighed for it."""
     first = max(routing.first, routing.first + len(routing.chosen) - MOST_TOKENS)
-    texts = texts_read(state.routing)
+    texts = texts_of(state, routing)
     last = min(routing.first + len(routing.chosen), len(texts))
     width = imgui.get_content_region_avail().x
     key = (texts, first, last, width, ui.theme)
@@ -503,7 +500,7 @@ def _draw_token_tip(state: AppState, ui: Ui, routing: Routing, row: int, positio
     with ui.styled(window_padding=(ui.u(3), ui.u(2))):
         if not imgui.begin_tooltip():
             return
-    label = visible(texts_read(state.routing)[position])
+    label = visible(state.positions[position])
     words = tr("“{label}” at {n:,}, layer {layer}")
     text(ui, words.format(label=label, n=position, layer=routing.layers[row]), bold=True)
     pairs = zip(routing.chosen[place, row], routing.shares[place, row], strict=True)

@@ -59,9 +59,12 @@ class Recorder:
         self._extras_due = 0.0  # when they may be written again
 
     def note(self, state: AppState, now: float) -> None:
-        """Write what is new in `state`."""
+        """Write what is new in `state`, unless it is the lesson's sentence alone; but first what is
+        new of the conversation before."""
         if state.chat != self._chat:
             self._turn(state)
+        if state.is_sentence_only:
+            return
         if state.tree is not self._seen:
             self._update(state, now)
         if self._answer is not None and self._answer.late and now >= self._due:

@@ -26,7 +26,7 @@ from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState, Message
-from llm_lite.desktop.features.tree.model import as_known
+from llm_lite.desktop.features.tree.model import ShowMessage, as_known
 from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import tr
 
@@ -226,7 +226,6 @@ def _with(state: AppState, **changes: Any) -> AppState:
 
 
 def _show_history(action: ShowHistory, state: AppState, now: float) -> Result:
-    state = replace(state, layouts=state.layouts.with_list(action.shown))
     return _with(state, renaming=None), ()
 
 
@@ -336,6 +335,24 @@ def _search_answered(action: SearchAnswered, state: AppState, now: float) -> Res
         return state, ()
     found = {"found": action.found, "found_for": action.query, "complete": action.complete}
     return _with(state, **found), ()
+
+
+def revealing(state: AppState, message: int | None) -> AppState:
+    """Return the state that brings a message into sight."""
+    return _with(state, reveal=message)
+
+
+def with_titles(state: AppState, **changes: Any) -> AppState:
+    """Return the state with other fields about titles: `titles`, `title_asked`."""
+    return _with(state, **changes)
+
+
+def reveal_shown(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Bring a message into sight that a person chose in the tree, once its version is shown."""
+    state, commands = result
+    if not isinstance(action, ShowMessage) or state.tree.index(action.id) is None:
+        return result
+    return revealing(state, action.id), commands
 
 
 def _reveal(action: Reveal, state: AppState, now: float) -> Result:

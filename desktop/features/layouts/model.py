@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llm_lite.core.records import asdict, replace
+from llm_lite.desktop.features.history.model import ShowHistory
 from llm_lite.desktop.features.layouts.state import (
     LAYOUTS,
     KeptSides,
@@ -38,8 +39,22 @@ class KeepSizes(Action, frozen=True):
 
 def _use_layout(action: UseLayout, state: AppState, now: float) -> Result:
     if action.name == "compare":
-        return show_runs(ShowRuns(True), state, now)
+        state, _ = show_runs(ShowRuns(True), state, now)
     return replace(state, layouts=state.layouts.to(action.name)), ()
+
+
+def follow_pages(action: object, before: AppState, result: Result, now: float) -> Result:
+    """Take the layout of the two runs when they are shown, and the one before when they are not;
+    show the list with the history."""
+    state, commands = result
+    layouts = state.layouts
+    if isinstance(action, ShowHistory):
+        layouts = layouts.with_list(action.shown)
+    elif isinstance(action, ShowRuns) and action.shown:
+        layouts = layouts.to("compare")
+    elif isinstance(action, ShowRuns):
+        layouts = layouts.to(layouts.before if layouts.name == "compare" else layouts.name)
+    return (replace(state, layouts=layouts), commands) if layouts is not state.layouts else result
 
 
 def _show_inspector(action: ShowInspector, state: AppState, now: float) -> Result:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.attention.model import ReadAgain
+from llm_lite.desktop.features.cache.unread import draw_unread
 from llm_lite.desktop.features.encoder.state import example_sentences, example_text
 from llm_lite.desktop.features.lesson.glossary import draw_explained
 from llm_lite.desktop.features.lesson.model import (
@@ -181,8 +181,7 @@ def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:
         return actions
     if state.messages and not state.context_used and not obstacle(state):
         imgui.dummy(ImVec2(0, ui.u(1)))
-        if button(ui, "lesson.read", tr("Read this conversation again"), enabled=not state.reading):
-            actions.append(ReadAgain())
+        actions += draw_unread(state, ui, "lesson")
     elif state.messages and not state.busy:
         imgui.dummy(ImVec2(0, ui.u(1)))
         at = followed_position(state)

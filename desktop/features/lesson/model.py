@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import FollowToken, ModelInfo
+from llm_lite.core.messages import FollowToken, ModelInfo, TokenFollowed
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat, turn_to
-from llm_lite.desktop.features.encoder.model import encoder_of
+from llm_lite.desktop.features.encoder.model import encoder_of, with_choice
 from llm_lite.desktop.features.history.model import OpenConversation, ShowHistory
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.lesson.state import (
     LONGEST_SENTENCE,
-    TraceKey,
+    LessonState,
     nearest_temperature,
     shown_positions,
 )
 from llm_lite.desktop.features.library.model import ShowLibrary
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.asked import Asked
+from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, hindrance, obstacle, request_answer
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -96,12 +98,6 @@ class CompareWith(Action, frozen=True):
     """Compare the vector of an encoder's text with that of another text."""
 
     text: str
-
-
-class RequestTrace(Action, frozen=True):
-    """Request the numbers of the token, layer and head that `key` names."""
-
-    key: TraceKey
 
 
 def followed_position(state: AppState) -> int | None:
@@ -213,32 +209,51 @@ def openable_layers(model: ModelInfo) -> tuple[int, ...]:
     return tuple(layer for layer in range(model.layers) if layer not in recurrent)
 
 
-def _text_version(state: AppState) -> tuple[float, ...]:
-    """Return numbers that change with the text, so that another trace is requested."""
-    if state.encodes:
-        return (state.encoding.version,)
-    if state.writes_targets:
-        target = state.translating
-        return (target.began, target.choices) if target.result is not None else ()
-    return (traceable_tokens(state) if not state.busy else 0,)
-
-
-def wanted_key(state: AppState) -> TraceKey | None:
-    """Return what the trace on the page must belong to; None where there is nothing to follow."""
+def question(state: AppState) -> FollowToken | None:
+    """Return what is asked for the page; None where there is nothing to follow."""
     position = followed_position(state)
     if position is None or state.model is None:
         return None
     head = state.lesson.head
-    return TraceKey(
-        state.chat,
-        _text_version(state),
-        state.model.path,
-        position,
-        opened_layer(state),
-        ANY_HEAD if head is None else min(head, state.model.heads - 1),
-        state.steering.gains,
-        state.lesson.compared_text,
-    )
+    head = ANY_HEAD if head is None else min(head, state.model.heads - 1)
+    first, compared = message_begin(state, position), state.lesson.compared_text
+    return FollowToken(position, opened_layer(state), head, first, compared)
+
+
+TRACE: Slot[TokenFollowed] = Slot(
+    "trace", FollowToken, TokenFollowed, lambda asked: asked.position + 1
+)
+
+
+def with_trace(state: AppState) -> AppState:
+    """Return the state with the last trace of what is in front, for the page."""
+    global _last_traced
+    known = TRACE.answered(state) if question(state) is not None else None
+    key, lesson = _last_traced
+    if key[0] is not known or key[1] is not state.lesson:
+        lesson = _with_trace(state, known)
+        _last_traced = (known, state.lesson), lesson
+    return replace(state, lesson=lesson)
+
+
+def _with_trace(state: AppState, known: Asked | None) -> LessonState:
+    if known is None:
+        return state.lesson
+    if known.answer is None:
+        return replace(state.lesson, problem=known.problem)
+    trace, texts = known.answer.trace, state.positions
+    if trace.shape.path == "encoder_decoder":
+        return state.lesson.with_trace(trace, trace.texts)
+    # Positions know characters that several tokens make.
+    words = tuple(texts[p] if p < len(texts) else "" for p, _ in trace.tokens)
+    return state.lesson.with_trace(trace, words)
+
+
+# The last result, and what it was made of: numbers and pictures are kept for the same lesson.
+_last_traced: tuple[tuple[Asked | None, LessonState | None], LessonState] = (
+    (None, None),
+    LessonState(),
+)
 
 
 def _with(state: AppState, **changes: Any) -> AppState:
@@ -246,18 +261,17 @@ def _with(state: AppState, **changes: Any) -> AppState:
 
 
 def _show(action: ShowLesson, state: AppState, now: float) -> Result:
-    library = replace(state.library, shown=state.library.shown and not action.shown)
     can_return = action.can_return and not action.shown
     if action.shown:
         state = _ask_for_sentence(_follow_first_of_pair(state, now))
-    state = replace(_with(state, shown=action.shown, can_return=can_return), library=library)
+    state = _with(state, shown=action.shown, can_return=can_return)
     return (notify(state, "info", action.note, now) if action.note else state), ()
 
 
 def _ask_for_sentence(state: AppState) -> AppState:
     """Show the field for a sentence in a conversation that no lesson was about yet."""
-    lesson, key = state.lesson, state.lesson.key
-    begun = lesson.position is not None or (key is not None and key.chat == state.chat)
+    lesson = state.lesson
+    begun = lesson.position is not None or TRACE.answered(state) is not None
     if begun or lesson.sentence_chat == state.chat or not state.holds_conversations:
         return state
     return _with(state, typing=followed_position(state) is not None)
@@ -272,9 +286,9 @@ def _follow_first_of_pair(state: AppState, now: float) -> AppState:
     alone = one == other or max(one, other) >= len(sentences)
     if encoder is None or choice.mode != "pairs" or alone:
         return state
-    encoding = replace(state.encoding, choice=replace(choice, pair=(one, one)))
+    paired = with_choice(state, replace(choice, pair=(one, one)))
     state = _with(
-        _from_first_step(replace(state, encoding=encoding)),
+        _from_first_step(paired),
         compared_text=sentences[other][:LONGEST_SENTENCE],
     )
     note = tr("The lesson follows sentence {n} by itself.").format(n=one + 1)
@@ -285,12 +299,14 @@ def _follow_first_of_pair(state: AppState, now: float) -> AppState:
 
 
 def _go(action: GoToStep, state: AppState, now: float) -> Result:
-    return replace(state, lesson=state.lesson.at_step(action.step)), ()
+    shown = with_trace(state).lesson.at_step(action.step)
+    return _with(state, step=shown.step, assumed_steps=shown.steps), ()
 
 
 def _follow_position(action: FollowPosition, state: AppState, now: float) -> Result:
     position = max(0, min(action.position, traceable_tokens(state) - 1))
-    return _with(state, position=position, draws=0, typing=False), ()
+    of = state.positions[: position + 1]
+    return _with(state, position=position, position_of=of, draws=0, typing=False), ()
 
 
 def _open_layer(action: OpenLayer, state: AppState, now: float) -> Result:
@@ -362,18 +378,19 @@ def _encode_sentence(state: AppState, text: str) -> AppState:
         choice = replace(choice, mode="fill", filled=text, typing=False)
     else:
         choice = replace(choice, mode="text", text=text, typing=False)
-    return _from_first_step(replace(state, encoding=replace(state.encoding, choice=choice)))
+    return _from_first_step(with_choice(state, choice))
 
 
 def _compare(action: CompareWith, state: AppState, now: float) -> Result:
     return _with(state, compared_text=typed(action.text.strip())[:LONGEST_SENTENCE]), ()
 
 
-def _request_trace(action: RequestTrace, state: AppState, now: float) -> Result:
-    key = action.key
-    first = message_begin(state, key.position)
-    asked = FollowToken(key.position, key.layer, key.head, first, key.compared_text)
-    return _with(state, key=key, asked=asked), (asked,)
+def drop_position(state: AppState) -> Result:
+    """Choose anew which token is followed, once the one that a person chose is not in front."""
+    of = state.lesson.position_of
+    if state.lesson.position is None or state.positions[: len(of)] == of:
+        return state, ()
+    return _with(state, position=None), ()
 
 
 def leave_page(action: object, before: AppState, result: Result, now: float) -> Result:
@@ -396,5 +413,4 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     TypeSentence: _type,
     RunSentence: _run_sentence,
     CompareWith: _compare,
-    RequestTrace: _request_trace,
 }

@@ -7,7 +7,7 @@ from typing import Literal
 from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.cache.model import PointAt
 from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.layouts.model import ShowInspector
@@ -15,8 +15,8 @@ from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.lesson.numbers import Name
 from llm_lite.desktop.features.lesson.state import LessonState, StepName
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.icons import ICON_LESSON
 from llm_lite.desktop.widgets.ui import Ui

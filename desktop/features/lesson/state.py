@@ -6,11 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from llm_lite.core.messages import Gains, ModelInfo
+from llm_lite.core.messages import ModelInfo
 from llm_lite.core.messages.inspecting.lesson import (
     MOST_TOKENS,
     TEMPERATURES,
-    FollowToken,
     ModelPath,
     Positions,
     TokenTrace,
@@ -91,19 +90,6 @@ STEPS = _steps("decoder", "rotary", "before", True)
 LONGEST_SENTENCE = 400  # characters that a person can type
 
 
-class TraceKey(Struct, frozen=True):
-    """The token, layer, head and text of a trace. Another trace is requested where they differ."""
-
-    chat: int
-    text_version: tuple[float, ...]  # the length of the cache, or which text was read
-    model: str
-    position: int
-    layer: int
-    head: int
-    gains: Gains | None = None
-    compared_text: str = ""  # as of `LessonState`
-
-
 class LessonState(Struct, frozen=True):
     """The state of the lesson. `position`, `layer` and `head` are None where the lesson chooses.
     `token_texts` are the texts of the trace's tokens. `temperature` is one of TEMPERATURES. `draws`
@@ -123,12 +109,12 @@ class LessonState(Struct, frozen=True):
     sentence_chat: int | None = None  # the chat that the lesson began with a sentence
     typing: bool = False  # the field for a sentence is shown
     compared_text: str = ""  # a text whose vector is compared with an encoder's
-    asked: FollowToken | None = None  # and not answered yet
-    key: TraceKey | None = None  # of the last request
+    position_of: tuple[str, ...] = ()  # the tokens up to it, as they were when it was chosen
+    assumed_steps: tuple[StepName, ...] = STEPS  # until there is a trace
+    # Where the page is drawn, of the token that is in front: see `with_trace`
     trace: TokenTrace | None = None
     token_texts: tuple[str, ...] = ()
     problem: str = ""  # why there is no trace
-    assumed_steps: tuple[StepName, ...] = STEPS  # until there is a trace
 
     @property
     def steps(self) -> tuple[StepName, ...]:
@@ -146,34 +132,23 @@ class LessonState(Struct, frozen=True):
         return self.steps.index(name) + 1 if name in self.steps else 0
 
     def of_next_conversation(self) -> LessonState:
-        """Return the state without the token and the trace of this conversation."""
-        return replace(
-            self, position=None, asked=None, key=None, trace=None, token_texts=(), problem="",
-            assumed_steps=self.steps,
-        )  # fmt: skip
+        """Return the state without the token of this conversation."""
+        return replace(self, position=None)
 
     def of_next_model(self) -> LessonState:
-        """Return the state without the token, layer, head and trace of this model."""
-        return replace(
-            self, position=None, layer=None, head=None, asked=None, key=None, trace=None,
-            token_texts=(), problem="", can_return=False, assumed_steps=self.steps,
-        )  # fmt: skip
+        """Return the state without the token, layer and head of this model."""
+        return replace(self, position=None, layer=None, head=None, can_return=False)
 
-    def of_model(self, model: ModelInfo) -> LessonState:
+    def fit(self, model: ModelInfo) -> LessonState:
         """Return the state for another model, with its typical steps until there is a trace."""
-        return replace(self.of_next_model(), assumed_steps=typical_steps(model))
+        return replace(self, assumed_steps=typical_steps(model))
 
     def with_trace(self, trace: TokenTrace, token_texts: tuple[str, ...]) -> LessonState:
         """Return the state with a trace; the step stays, wherever it stands among those of the
         model."""
-        found = replace(self, asked=None, trace=trace, token_texts=token_texts, problem="")
+        found = replace(self, trace=trace, token_texts=token_texts)
         number = found.step_number(self.step_name)
         return found.at_step(number - 1 if self.step and number else self.step)
-
-    def with_problem(self, problem: str) -> LessonState:
-        return replace(
-            self, asked=None, trace=None, token_texts=(), problem=problem, assumed_steps=self.steps
-        )
 
 
 def nearest_temperature(wanted: float) -> float:

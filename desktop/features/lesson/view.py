@@ -17,11 +17,12 @@ from llm_lite.desktop.features.lesson.formulas import formula
 from llm_lite.desktop.features.lesson.glossary import draw_explained
 from llm_lite.desktop.features.lesson.header import draw_header, draw_token_line
 from llm_lite.desktop.features.lesson.model import (
+    TRACE,
     GoToStep,
-    RequestTrace,
     ShowLesson,
     ShowWhy,
-    wanted_key,
+    question,
+    with_trace,
 )
 from llm_lite.desktop.features.lesson.numbers import Name, Number, numbers_of
 from llm_lite.desktop.features.lesson.other_views import (
@@ -82,6 +83,7 @@ class _Page(Struct):
 def draw(state: AppState, ui: Ui) -> list[Action]:
     """Draw the page, in the middle of a window that is larger than a page needs to be."""
     ui.local(ShownNumbers).texts.clear()
+    state = with_trace(state)
     room, at = imgui.get_content_region_avail(), imgui.get_cursor_pos()
     size = ImVec2(min(room.x, ui.u(LARGEST_PAGE[0])), min(room.y, ui.u(LARGEST_PAGE[1])))
     left, top = (room.x - size.x) / 2, (room.y - size.y) / 3
@@ -93,13 +95,12 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_page(state: AppState, ui: Ui) -> list[Action]:
-    key = wanted_key(state)
-    has_sentence = key is not None and not state.lesson.typing
+    wanted = question(state)
+    has_sentence = wanted is not None and not state.lesson.typing
     actions = draw_header(state, ui, has_sentence)
-    if key is None or not has_sentence:
+    if wanted is None or not has_sentence:
         return actions + draw_first_page(state, ui)
-    if not state.lesson.asked and key != state.lesson.key:
-        actions.append(RequestTrace(key))
+    actions += TRACE.wanted(state, wanted)
     actions += draw_token_line(state, ui)
     actions += _draw_step(state, ui)
     return actions + _draw_navigation(state, ui)

@@ -446,9 +446,10 @@ _ELSEWHERE = (OpenModel, NewChat, OpenConversation, ShowHistory, UseLayout, Show
 
 
 def leave_page(action: object, before: AppState, result: Result, now: float) -> Result:
-    """Hide the page when an action shows a model, a conversation or a layout."""
+    """Hide the page when an action shows a model, a conversation, a layout or the lesson."""
     state, commands = result
-    if state.library.shown and isinstance(action, _ELSEWHERE):
+    opened = state.lesson.shown and not before.lesson.shown
+    if state.library.shown and (opened or isinstance(action, _ELSEWHERE)):
         return with_library(state, shown=False), commands
     return result
 

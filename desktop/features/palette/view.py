@@ -10,6 +10,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.state import Head
 from llm_lite.desktop.features.commands.keys import keys_of, run
 from llm_lite.desktop.features.commands.keys import shown as shown_keys
@@ -29,7 +30,7 @@ from llm_lite.desktop.features.palette.model import (
 )
 from llm_lite.desktop.features.presets.model import ChoosePreset
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.model import OpenModel, SetAttention
+from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.features.sampling.view import SamplingControls

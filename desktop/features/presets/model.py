@@ -10,13 +10,13 @@ from msgspec import Struct, field
 from llm_lite.core.messages import Gains, Mode, SamplingOptions
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import Steer, steer
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.model import SetOptions, set_options
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.sampling.model import sampler
+from llm_lite.desktop.features.steer.model import Steer, steer
 from llm_lite.desktop.language.translate import tr
 
 LONGEST_NAME = 60  # characters

@@ -9,6 +9,7 @@ from itertools import groupby
 from llm_lite.core.handles import Report
 from llm_lite.core.messages import Command, Ended, Event, TokenDecoded
 from llm_lite.desktop.features.chat.model import decoded
+from llm_lite.desktop.features.program.asking import replied
 from llm_lite.desktop.features.program.notices import add_log
 from llm_lite.desktop.features.program.state import AppState, LogLine
 from llm_lite.desktop.features.registry import FEATURES, joined
@@ -16,6 +17,7 @@ from llm_lite.desktop.language.incoming import fit_to_show
 
 EVENTS = joined(feature.events for feature in FEATURES)
 REPLIES = joined(feature.replies for feature in FEATURES)
+QUESTIONS = tuple({slot.question for feature in FEATURES for slot in feature.asks})
 
 
 def apply(event: Event, state: AppState, now: float, command: Command | None = None) -> AppState:
@@ -23,6 +25,8 @@ def apply(event: Event, state: AppState, now: float, command: Command | None = N
     in seconds: what the feature that gives such commands makes of it, else what features make of
     events of its kind. Raises TypeError for what is no event."""
     event = fit_to_show(event)
+    if isinstance(command, QUESTIONS):
+        return replied(event, command, state, now)
     if type(command) in REPLIES:
         return REPLIES[type(command)](event, command, state, now)
     if isinstance(event, Ended):

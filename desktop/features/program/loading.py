@@ -23,7 +23,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.notices import add_log, notify
 from llm_lite.desktop.features.program.requests import with_message
 from llm_lite.desktop.features.program.scopes import next_model
-from llm_lite.desktop.features.program.state import RECENT_FILES, AppState, Lens, Load, LogLine
+from llm_lite.desktop.features.program.state import RECENT_FILES, AppState, Load, LogLine
 from llm_lite.desktop.features.quantization import model as quantizing
 from llm_lite.desktop.language.translate import tr
 
@@ -49,20 +49,13 @@ def model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         state = quantizing.forget(state)
     opened = () if event.executor.backend == "remote" else (event.model.path,)
     recent = (*opened, *(p for p in state.recent if p not in opened))
-    model, parts = event.model, event.model.translates
     return next_model(
         state,
+        event.model,
         load=None,
-        model=model,
         executor=event.executor,
         load_seconds=event.seconds,
         reading=None,
-        attention=state.attention.fit(model.attending_layers, model.heads, parts=parts),
-        xray=state.xray.fit(model.attending_layers, model.heads, state.model is None),
-        lesson=state.lesson.of_model(model),
-        encoding=state.encoding.forgotten(),
-        translating=state.translating.forgotten(),
-        steering=state.steering.of_next_model().fit(model),
         # The engine loads a model with gains of 1; one elsewhere leaves those here as they are.
         gains_told=None if opened else state.gains_told,
         recent=recent[:RECENT_FILES],
@@ -97,9 +90,8 @@ def _executor_changed(
 ) -> AppState:
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
-    cache = replace(state.cache, measured=None, asked=None)
     state = quantizing.without_account(state)
-    state = replace(state, executor=event.executor, model=event.model, cache=cache)
+    state = replace(state, executor=event.executor, model=event.model)
     state = _marked_switch(state)
     known = state.load
     if known is not None and asked is not known.asked:
@@ -112,9 +104,6 @@ def _executor_changed(
             mode, activations = event.options.mode, event.options.activations
             options = replace(state.options, mode=mode, activations=activations)
             state = replace(state, options=options)
-    state = replace(state, encoding=state.encoding.outdated())
-    state = replace(state, lesson=replace(state.lesson, key=None))  # its numbers are other ones
-    state = replace(state, lens=Lens())  # a CacheStatus follows: what of the cache is there
     return notify(state, "warning", reason, now) if reason not in ("", before) else state
 
 

@@ -14,8 +14,7 @@ from llm_lite.core.messages import (
     Reconfigure,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention import model as inspecting
-from llm_lite.desktop.features.attention.state import AttentionChoice, FigureName
+from llm_lite.desktop.features.attention.state import FigureName
 from llm_lite.desktop.features.program.action import Action, HostAction
 from llm_lite.desktop.features.program.notices import ReportDefect, notify, report
 from llm_lite.desktop.features.program.requests import Result, end_reading, under_way
@@ -80,10 +79,6 @@ class DismissNotice(Action, frozen=True):
 
 class ClearLog(Action, frozen=True):
     pass
-
-
-class SetAttention(Action, frozen=True):
-    choice: AttentionChoice
 
 
 class ExportAttention(Action, frozen=True):
@@ -200,15 +195,6 @@ def _clear_log(action: ClearLog, state: AppState, now: float) -> Result:
     return replace(state, log=()), ()
 
 
-def _set_attention(action: SetAttention, state: AppState, now: float) -> Result:
-    before, state = state.attention, replace(state, attention=action.choice)
-    other = (before.locked, before.exclude_first) != (
-        action.choice.locked,
-        action.choice.exclude_first,
-    )
-    return inspecting.ask_rows(state) if other else (state, ())
-
-
 def _export_attention(action: ExportAttention, state: AppState, now: float) -> Result:
     if action.kind == "png":
         return state, ()
@@ -244,7 +230,6 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetFontSize: _set_font_size,
     DismissNotice: _dismiss_notice,
     ClearLog: _clear_log,
-    SetAttention: _set_attention,
     ExportAttention: _export_attention,
     ReportDefect: report,
 }

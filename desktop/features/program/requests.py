@@ -18,12 +18,6 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
-from llm_lite.desktop.features.chat.reading import (
-    first_messages,
-    is_sentence_only,
-    offered,
-    template_values,
-)
 from llm_lite.desktop.features.program.state import AppState, Message, Reading, Running, Token
 from llm_lite.desktop.features.sampling.model import sampler
 from llm_lite.desktop.language.translate import tr
@@ -50,20 +44,16 @@ def waits_for_model(state: AppState) -> bool:
 
 
 def under_way(state: AppState) -> tuple[Command, ...]:
-    """Return the commands of the answer, the target and the tasks that the engine works on."""
+    """Return the commands of the answer, the target, the tasks and the questions that the engine
+    works on."""
     running, writing, work = state.running, state.translating.writing, state.quantization.work
+    waiting = [exchange.waiting for exchange in state.asks.values()]
     return (
-        *comparison_under_way(state),
+        *(one.question for one in waiting if one is not None),
         *([running.asked] if running else ()),
         *([writing] if writing else ()),
         *([work.asked] if work else ()),
     )
-
-
-def comparison_under_way(state: AppState) -> tuple[Command, ...]:
-    """Return the command that compares two answers, while it has no result."""
-    known = state.comparing
-    return (known.asked,) if known is not None and known.asked and not known.over else ()
 
 
 def obstacle(state: AppState) -> str:
@@ -81,16 +71,10 @@ def obstacle(state: AppState) -> str:
 
 def conversation(state: AppState, messages: tuple[Message, ...]) -> tuple[ChatMessage, ...]:
     """Return what the engine is given: the system prompt, where there is one, and the messages."""
-    prompt = "" if is_sentence_only(state, messages) else state.system_prompt.strip()
+    raw = state.lesson.sentence_chat == state.chat and len(messages) <= 2
+    prompt = "" if raw else state.system_prompt.strip()
     system = (ChatMessage("system", prompt),) if prompt else ()
     return (*system, *(message.as_chat(own_tokens(state, message)) for message in messages))
-
-
-def beside_messages(state: AppState) -> tuple[object, ...]:
-    """Return what the engine is given of a conversation beside its messages."""
-    raw = is_sentence_only(state)
-    prompt, values = "" if raw else state.system_prompt.strip(), template_values(state)
-    return (raw, prompt, state.thinking, tuple(values.items()), offered(state))
 
 
 def own_tokens(state: AppState, message: Message) -> bool:
@@ -123,6 +107,7 @@ def request_answer(
     else:
         fresh = _answer(state, sampling)
         shown = (*messages, fresh if again is None else replace(fresh, id=again))
+        state = replace(state, cached=state.cached.with_messages(len(messages)))
     prompt = conversation(state, messages)
     return _send(state, shown, now, Generate(prompt, sampling, continue_last))
 
@@ -148,19 +133,22 @@ def ask_again(
 def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = None) -> Message:
     """Return an empty answer of the model that is loaded."""
     written = AnswerRun.by(state.model, state.executor, gains, state.thinking)
-    calls = CallSplit(state.model.tool_style) if state.model and offered(state) else None
+    calls = CallSplit(state.model.tool_style) if state.model and state.offered_tools else None
     return Message("assistant", "", sampling=sampling, written=written, calls=calls)
 
 
 def show(state: AppState, messages: tuple[Message, ...]) -> AppState:
     """Return the state with this path through the conversation. What it leaves out is kept beside
-    it as other versions; what the cache has of that is no longer theirs."""
+    it as other versions."""
     return show_tree(state, state.tree.with_path(messages))
 
 
 def show_tree(state: AppState, tree: ConversationTree[Message]) -> AppState:
     """Return the state with the conversation as it is in `tree`."""
-    return replace(_cut(state, _same(state.messages, tree.path)), tree=tree)
+    kept = _same(state.messages, tree.path)
+    if state.editing is not None and state.editing >= kept:
+        state = end_edit(state)  # another message stands in the place of the one that is edited
+    return replace(state, tree=tree)
 
 
 def with_message(state: AppState, index: int, message: Message) -> AppState:
@@ -177,12 +165,9 @@ def end_edit(state: AppState) -> AppState:
     return replace(state, draft=state.aside, aside="", editing=None, files=files)
 
 
-def _cut(state: AppState, messages: int) -> AppState:
-    """Drop what the cache has of the messages after so many, and an edit of them: others stand in
-    their places."""
-    if state.editing is not None and state.editing >= messages:
-        state = end_edit(state)
-    return first_messages(state, messages)
+def reading_key(state: AppState) -> tuple[object, ...]:
+    """Return what a reading of the conversation in front depends on."""
+    return tuple(message.id for message in state.messages), state.prompt_settings, state.executor
 
 
 def read_again(state: AppState) -> Result:
@@ -191,11 +176,10 @@ def read_again(state: AppState) -> Result:
     if state.reading or not state.messages:
         return state, ()
     prompt = conversation(state, state.messages)
-    raw = is_sentence_only(state)
-    tools, values = offered(state), template_values(state)
-    asked = Read(prompt, state.thinking, tools=tools, afresh=True, raw=raw, values=values)
-    reading = Reading(asked, lead=len(prompt) - len(state.messages))
-    return replace(state, reading=reading), (asked,)
+    settings = state.prompt_settings
+    asked = Read(prompt, afresh=True, **settings.options)
+    reading = Reading(asked, settings, lead=len(prompt) - len(state.messages))
+    return replace(state, reading=reading, read_for=reading_key(state)), (asked,)
 
 
 def end_reading(state: AppState) -> Result:
@@ -225,19 +209,12 @@ def _send(
     state, commands = end_reading(state)
     answered = shown if command.continue_last else shown[:-1]  # without the empty answer
     lead = len(command.messages) - len(answered)  # the prompt has a system message before them
-    tools = offered(state)
-    style = state.model.tool_style if tools and state.model else ""
+    style = state.model.tool_style if state.offered_tools and state.model else ""
     state = show(state, shown)
-    command = replace(
-        command,
-        raw=is_sentence_only(state),
-        overflow=state.overflow,
-        thinking=state.thinking,
-        tools=tools,
-        values=template_values(state),
-    )
+    settings = state.next_prompt_settings
+    command = replace(command, overflow=state.overflow, **settings.options)
     running = Running(
-        command, now, lead=lead, forced=forced, tool_style=style, beside=beside_messages(state)
+        command, now, lead=lead, forced=forced, tool_style=style, prompt_settings=settings
     )
     return replace(state, running=running), (*commands, command)
 

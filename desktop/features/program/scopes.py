@@ -11,7 +11,7 @@ front, or what names the conversation it is of.
 - setting: what a person chose; it is kept from one start to the next
 - program: of the window, the engine and the files; what in it is of a conversation names it
 - divided: a record whose parts have several scopes. It has the methods `of_next_conversation` and
-  `of_next_model`, which return it as it is then.
+  `of_next_model`, which return it as it is then, and may have `fit`, which is given the next model.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, Protocol, TypeVar, cast
 
+from llm_lite.core.messages import ModelInfo
 from llm_lite.core.records import FieldWithNotes, replace
 
 KEY = "scope"
@@ -70,9 +71,15 @@ def next_conversation(record: T, **changes: Any) -> T:
     return _without(record, ("conversation", "reading"), "of_next_conversation", changes)
 
 
-def next_model(record: T, **changes: Any) -> T:
-    """Return `record` without what the model before made of the conversation in front."""
-    return _without(record, ("reading",), "of_next_model", changes)
+def next_model(record: T, model: ModelInfo | None, **changes: Any) -> T:
+    """Return `record` without what the model before made of the conversation in front, each part
+    fitted to the next model; None: there is none yet."""
+    found = _without(record, ("reading",), "of_next_model", {"model": model, **changes})
+    if model is None:
+        return found
+    parts = {name: getattr(found, name) for name in fields_of(found, "divided")}
+    fitted = {name: part.fit(model) for name, part in parts.items() if hasattr(part, "fit")}
+    return cast(T, replace(cast(Any, found), **fitted))
 
 
 def _without(record: T, gone: tuple[Scope, ...], method: str, changes: Mapping[str, Any]) -> T:

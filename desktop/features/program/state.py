@@ -4,6 +4,7 @@ monotonic clock, sizes in bytes, rates in tokens per second."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -16,10 +17,8 @@ from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
     AnswerRun,
-    AttentionRows,
     ChatMessage,
     Command,
-    CompareAnswer,
     CountTokens,
     DraftsLearned,
     EngineOptions,
@@ -27,24 +26,21 @@ from llm_lite.core.messages import (
     Gains,
     Generate,
     GenerationStats,
-    Inspect,
-    LensResult,
     Level,
     LoadNeedsMemory,
     Mode,
     ModelInfo,
     Overflow,
     Read,
-    ReadAttentionRows,
-    ReadStates,
     Reconfigure,
     Role,
     SamplingOptions,
-    StatesRead,
     StopReason,
     Thinking,
+    ToolSpec,
     ToolStyle,
 )
+from llm_lite.core.messages.answers import EFFORT
 from llm_lite.core.records import replace
 from llm_lite.core.tools.calls import CallSplit
 from llm_lite.desktop.features.attachments.state import DraftFiles, NewDraft
@@ -52,13 +48,20 @@ from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.cache.state import CacheState
 from llm_lite.desktop.features.chat.state import Effort, Thought
 from llm_lite.desktop.features.encoder.state import EncodingState
-from llm_lite.desktop.features.experts.state import RoutingLook
 from llm_lite.desktop.features.file_chooser.state import FilesState
 from llm_lite.desktop.features.history.state import HistoryState
 from llm_lite.desktop.features.layouts.state import Layouts
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.library.state import LibraryState
 from llm_lite.desktop.features.palette.state import PaletteState
+from llm_lite.desktop.features.program.asked import Exchange
+from llm_lite.desktop.features.program.cached_text import (
+    CachedText,
+    PromptSettings,
+    of_messages,
+    shared_ids,
+    shared_messages,
+)
 from llm_lite.desktop.features.program.scopes import divided, made, of
 from llm_lite.desktop.features.program.switches import Switches
 from llm_lite.desktop.features.prompts.state import PromptLibrary
@@ -69,24 +72,24 @@ from llm_lite.desktop.features.serving.state import ServingState
 from llm_lite.desktop.features.steer.state import Steering
 from llm_lite.desktop.features.tokenizer.state import TokenizerState
 from llm_lite.desktop.features.tokens.state import DraftOutcome, XRay
-from llm_lite.desktop.features.tools.state import ToolReply, ToolsState
+from llm_lite.desktop.features.tools.state import ToolReply, ToolsState, chosen
 from llm_lite.desktop.features.translator.state import TranslatingState
 from llm_lite.desktop.features.undo.state import Undoing
 from llm_lite.desktop.system_theme import Appearance, ThemeName
 
 
 class Counted(Struct, frozen=True):
-    """Tokens of a conversation as the model in use is told it: its messages, and `beside` them the
-    system prompt, the switch for thoughts and the functions that are offered."""
+    """Tokens of a conversation in the prompt of the model in use."""
 
     messages: tuple[Any, ...] | None = None  # None: nothing was counted
-    beside: tuple[object, ...] = ()
+    prompt_settings: PromptSettings | None = None  # beside them
     tokens: int | None = None  # None: not counted yet, or it cannot be
     about: bool = False  # they are an estimate: far more than the context holds
+    ids: tuple[int, ...] | None = None  # of these; None: not known
     asked: CountTokens | None = None  # and not answered yet
 
-    def is_of(self, messages: tuple[Any, ...], beside: tuple[object, ...]) -> bool:
-        return self.messages is messages and self.beside == beside
+    def is_of(self, messages: tuple[Any, ...], settings: PromptSettings) -> bool:
+        return self.messages is messages and self.prompt_settings == settings
 
 
 class DeviceChoice(Struct, frozen=True):
@@ -234,7 +237,7 @@ class Running(Struct, frozen=True):
     thinking: Thinking | None = None  # how the answer marks its thoughts
     tool_style: ToolStyle = ""  # how it marks its calls; "": no functions were offered
     received: float | None = None  # when its last tokens came
-    beside: tuple[object, ...] = ()  # what was told beside the messages, as of `Counted`
+    prompt_settings: PromptSettings = PromptSettings()  # beside the messages
 
     @property
     def rate(self) -> float:
@@ -247,48 +250,17 @@ class Reading(Struct, frozen=True):
     """The conversation on its way back into the cache, without an answer."""
 
     asked: Read
+    prompt_settings: PromptSettings = PromptSettings()  # beside the messages
     lead: int = 0  # messages told before those of the conversation
     done: int = 0  # tokens
     total: int = 0
 
 
 class AnswerComparison(Struct, frozen=True):
-    """An answer beside another version of it, whose id is `base`, and how far their gains are apart
-    over all that `base` says."""
+    """The answer `answer` beside another version of it, `base`: ids of messages."""
 
-    index: int
     base: int
-    asked: CompareAnswer | None = None  # asked for once, when both are whole
-    over: bool = False  # that has been answered, or could not be
-    kl: tuple[float, ...] = ()  # nats at each token; (): not known
-
-
-class RowDetails(Struct, frozen=True):
-    """The attention of one token by each of the large heads, in numbers."""
-
-    key: tuple[object, ...] = ()  # what the rows belong to: of others they are not shown
-    head: tuple[int, int] | None = None  # whose row was asked for
-    asked: ReadAttentionRows | None = None  # and not answered yet
-    rows: tuple[tuple[tuple[int, int], AttentionRows], ...] = ()
-
-
-class StatesLook(Struct, frozen=True):
-    """The last request of recurrent states, and its result."""
-
-    key: tuple[object, ...] = ()  # of what was asked last
-    asked: ReadStates | None = None  # and not answered yet
-    read: StatesRead | None = None
-    read_of: tuple[object, ...] = ()  # the key of what was read
-    problem: str = ""  # a sentence where nothing was
-
-
-class Lens(Struct, frozen=True):
-    """The last request of the logit lens, and its result."""
-
-    key: tuple[object, ...] = ()  # of what was asked last
-    asked: Inspect | None = None  # and not answered yet
-    result: LensResult | None = None
-    problem: str = ""  # a sentence where there is no result
+    answer: int
 
 
 class Load(Struct, frozen=True):
@@ -333,6 +305,7 @@ class AppState(Switches, frozen=True):
     new_draft: NewDraft = made("program", NewDraft)  # of new chats, while another is in front
     running: Running | None = of("conversation", None)
     reading: Reading | None = of("conversation", None)
+    read_for: tuple[object, ...] = of("reading", ())  # what was read again last, and how
     chat: int = of("program", 0)  # counts conversations that came to the front
 
     model: ModelInfo | None = of("model", None)
@@ -343,7 +316,6 @@ class AppState(Switches, frozen=True):
     # before what does not fit is loaded
     memory_question: LoadNeedsMemory | None = of("program", None)
     load_seconds: float = of("model", 0.0)
-    context_used: int = of("reading", 0)  # tokens of the conversation that the cache holds
     counted: Counted = made("reading", Counted)  # tokens of the whole conversation
     rates: tuple[RateSample, ...] = of("conversation", ())
 
@@ -373,25 +345,19 @@ class AppState(Switches, frozen=True):
     catalogue: tuple[CatalogueEntry, ...] = of("program", ())
     memory_available: int | None = of("program", None)  # bytes of the machine; None: not known
 
-    positions: tuple[str, ...] = of("reading", ())  # text of the tokens in the cache, by position
     attention: AttentionChoice = divided(AttentionChoice)
 
-    owners: tuple[int, ...] = of("reading", ())  # by position: message, or TEMPLATE or SYSTEM
+    cached: CachedText = divided(CachedText)
+    asks: Mapping[Any, Exchange] = made("reading", dict)  # by the slot of the question
     cache: CacheState = divided(CacheState)
     xray: XRay = divided(XRay)
-    row_details: RowDetails = made("reading", RowDetails)
-    rows_asked: ReadAttentionRows | None = of("reading", None)  # whose answer is wanted
-    attention_rows: AttentionRows | None = of("reading", None)
-    lens: Lens = made("reading", Lens)
-    states: StatesLook = made("reading", StatesLook)
-    routing: RoutingLook = made("reading", RoutingLook)
     lesson: LessonState = divided(LessonState)
     steering: Steering = divided(Steering)
     gains_told: Gains | None = of("program", None)  # those the engine has; None: all 1
-    encoding: EncodingState = made("model", EncodingState)  # of a text, which it shows
+    encoding: EncodingState = divided(EncodingState)  # of a text, which it shows
     tokenizer: TokenizerState = made("program", TokenizerState)  # of a text, which it shows
-    translating: TranslatingState = made("model", TranslatingState)  # of a source, likewise
-    comparing: AnswerComparison | None = of("conversation", None)
+    translating: TranslatingState = divided(TranslatingState)  # of a source, likewise
+    compared: AnswerComparison | None = of("conversation", None)
     quantization: Quantization = made("model", Quantization)  # of prompts and texts that it names
     history: HistoryState = divided(HistoryState)
     tools: ToolsState = divided(ToolsState)
@@ -413,6 +379,99 @@ class AppState(Switches, frozen=True):
     def messages(self) -> tuple[Message, ...]:
         """Return the messages of the conversation in front that are shown."""
         return self.tree.path
+
+    @property
+    def in_front(self) -> CachedText:
+        """Return what of the text in the engine's cache is in front: all views show this alone."""
+        global _in_front
+        state, text = _in_front
+        if state is not self:
+            text = _text_in_front(self)
+            _in_front = self, text
+        return text
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """Return by position whose each token is: a message's index, TEMPLATE, SYSTEM or TARGET."""
+        return self.in_front.owners
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """Return the texts of the tokens in the cache, by position."""
+        return self.in_front.texts
+
+    @property
+    def context_used(self) -> int:
+        """Return how many first tokens of what is in front the cache holds by now."""
+        return self.in_front.used
+
+    @property
+    def prompt_settings(self) -> PromptSettings:
+        """Return what the prompt is made with: that of the answer that is written, else of the
+        next one."""
+        if self.running is not None:
+            return self.running.prompt_settings
+        return self.next_prompt_settings
+
+    @property
+    def next_prompt_settings(self) -> PromptSettings:
+        raw = self.is_sentence_only
+        prompt = "" if raw else self.system_prompt.strip()
+        values = tuple(self.template_values.items())
+        return PromptSettings(raw, prompt, self.thinking, values, self.offered_tools)
+
+    @property
+    def is_sentence_only(self) -> bool:
+        """Return whether the conversation is only the lesson's sentence and the model's
+        continuation: the history does not keep it, and the model reads it as it is, without a
+        template or a system prompt."""
+        return self.lesson.sentence_chat == self.chat and len(self.messages) <= 2
+
+    @property
+    def completes(self) -> bool:
+        """Return whether the conversation in front is one text that the model continues, and no
+        chat. What has begun decides; before that, what the person wants; else, what the model is
+        made for."""
+        if self.messages:
+            return any(message.role == "text" for message in self.messages)
+        if self.form == "auto":
+            return not self.has_template
+        return self.form == "completion"
+
+    @property
+    def has_template(self) -> bool:
+        """Return whether the model in use was made for chats; without a model, return true."""
+        return self.model is None or self.model.has_chat_template
+
+    @property
+    def knows_tools(self) -> bool:
+        """Return whether the template of the model in use has a form for calls of functions."""
+        return self.model is not None and self.model.tool_style not in ("", "unknown")
+
+    @property
+    def offered_tools(self) -> tuple[ToolSpec, ...]:
+        """Return the functions that the model is offered; none where its template knows none."""
+        if not self.knows_tools or self.completes:
+            return ()
+        return tuple(spec for _, spec in chosen(self.tools))
+
+    @property
+    def takes_effort(self) -> bool:
+        """Return whether the template of the model in use takes how much the model is to think."""
+        return self.model is not None and EFFORT in self.model.template_variables
+
+    @property
+    def template_values(self) -> dict[str, Any]:
+        """Return the values of variables that the template is given beside its switch for
+        thoughts."""
+        return {EFFORT: self.effort} if self.effort and self.takes_effort else {}
+
+    @property
+    def comparing(self) -> AnswerComparison | None:
+        """Return the comparison of the last answer with another version; None where another answer
+        is in front."""
+        known, last = self.compared, self.messages[-1].id if self.messages else None
+        return known if known is not None and known.answer == last else None
 
     @property
     def busy(self) -> bool:
@@ -471,3 +530,43 @@ class AppState(Switches, frozen=True):
         if self.running:
             return self.running.rate
         return self.last_stats.decode_tok_s if self.last_stats else 0.0
+
+
+def _text_in_front(state: AppState) -> CachedText:
+    """Return the first positions of the cached text that are what is in front. Of a conversation
+    these are its first messages, where the prompt is made with the same settings; where it is not,
+    the tokens are compared."""
+    cached = state.cached
+    if not state.holds_conversations or cached.prompt_settings is None:
+        return cached
+    messages = shared_messages(cached, state.messages)
+    if messages == 0 and cached.chat != state.chat:
+        return _cut(cached, 0, 0)
+    if cached.prompt_settings == state.prompt_settings:
+        return _cut(cached, messages, len(cached.owners))
+    counted = state.counted
+    if (
+        not counted.is_of(state.messages, state.prompt_settings)
+        or counted.ids is None
+        or cached.forgotten
+    ):
+        return _cut(cached, 0, 0)
+    return _cut(cached, messages, shared_ids(cached, counted.ids))
+
+
+def _cut(cached: CachedText, messages: int, positions: int) -> CachedText:
+    """Return the text up to the first token behind so many messages or positions; the same object
+    as the last time where nothing has changed, as views make much of it once."""
+    global _last_cut
+    key, text = _last_cut
+    if key[0] is not cached or key[1:] != (messages, positions):
+        text = of_messages(cached, messages)
+        if positions < len(text.owners):
+            text = text.first(positions)
+        _last_cut = (cached, messages, positions), text
+    return text
+
+
+# The last results, with what they were made of: each frame asks for them many times.
+_in_front: tuple[AppState | None, CachedText] = None, CachedText()
+_last_cut: tuple[tuple[CachedText | None, int, int], CachedText] = (None, 0, 0), CachedText()

@@ -94,13 +94,10 @@ def set_quantization(action: SetQuantization, state: AppState, now: float) -> Re
 
 
 def show_runs(action: ShowRuns, state: AppState, now: float) -> Result:
-    held, layouts = state.quantization, state.layouts
-    if not action.shown:
-        back = layouts.before if layouts.name == "compare" else layouts.name
-        return replace(state, layouts=layouts.to(back)), ()
-    if held.comparison is None and not held.choices.prompt:
+    held = state.quantization
+    if action.shown and held.comparison is None and not held.choices.prompt:
         held = replace(held, choices=first_choices(state))
-    return _with(replace(state, layouts=layouts.to("compare")), held), ()
+    return _with(state, held), ()
 
 
 def first_choices(state: AppState) -> Choices:

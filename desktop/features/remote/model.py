@@ -105,11 +105,10 @@ def _server_connected(action: ServerConnected, state: AppState, now: float) -> R
     remote = replace(
         remote, connection=action.connection, requested_address="", found=None, problem=""
     )
-    resume = replace(state.resume, offer=None)
     words = tr("{model} answers from now on, at {host}.").format(
         model=model.title, host=server.host
     )
-    return notify(replace(state, remote=remote, resume=resume), "info", words, now), stop
+    return notify(replace(state, remote=remote), "info", words, now), stop
 
 
 def disconnected(state: AppState) -> AppState:
@@ -118,7 +117,7 @@ def disconnected(state: AppState) -> AppState:
         return state
     state, _ = leave_answer(state)
     remote = replace(state.remote, connection=None, cache=None)
-    return next_model(state, remote=remote, model=None, executor=None)
+    return next_model(state, None, remote=remote, executor=None)
 
 
 def _disconnect(action: Disconnect, state: AppState, now: float) -> Result:

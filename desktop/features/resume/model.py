@@ -24,8 +24,8 @@ from llm_lite.core.messages import (
     ResumeKept,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.reading import begun, offered, owner_of, template_values
-from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation
+from llm_lite.desktop.features.chat.reading import begun, owner_of
+from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation, with_titles
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, conversation, obstacle
@@ -144,14 +144,18 @@ def due(state: AppState) -> Result:
     """Check an offer against the loaded model, and resume where the setting is `always`; called
     after every batch of events."""
     offer = state.resume.offer
-    if offer is None or state.running or state.load or state.model is None:
+    if offer is None:
+        return state, ()
+    is_there = bool(state.owners) and offer.phase not in ("resuming", "resumed")
+    if is_there or state.elsewhere:
+        return _with(state, offer=None), ()
+    if state.running or state.load or state.model is None:
         return state, ()
     now = run_with(state)
     stale = offer.phase in ("ready", "unfit") and offer.checked_for != now
     if offer.phase == "waiting" or stale:
         messages = conversation(state, state.messages)
-        tools, values = offered(state), template_values(state)
-        command = CheckKept(offer.conversation, offer.path, messages, state.thinking, tools, values)
+        command = CheckKept(offer.conversation, offer.path, messages, **_prompt(state))
         offer = replace(offer, phase="checking", asked=command, checked_for=now)
         return _with(state, offer=offer), (command,)
     always = state.resume.mode == "always" and not state.resume.dismissed
@@ -160,11 +164,18 @@ def due(state: AppState) -> Result:
     return state, ()
 
 
+def _prompt(state: AppState) -> dict[str, Any]:
+    """Return how the template is to write the conversation whose cache is kept."""
+    return {
+        name: value for name, value in state.next_prompt_settings.options.items() if name != "raw"
+    }
+
+
 def run_with(state: AppState) -> RunWith | None:
     if state.model is None or state.executor is None:
         return None
-    how, tools = state.executor, offered(state)
-    prompt = (tools, tuple(template_values(state).items()))
+    how, settings = state.executor, state.next_prompt_settings
+    prompt = (settings.tools, settings.values)
     return (state.model.path, how.mode, how.activations, how.keys, how.values, prompt)
 
 
@@ -175,8 +186,7 @@ def resume(action: Resume, state: AppState, now: float) -> Result:
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
     messages = conversation(state, state.messages)
-    tools, values = offered(state), template_values(state)
-    command = ResumeKept(offer.conversation, offer.path, messages, state.thinking, tools, values)
+    command = ResumeKept(offer.conversation, offer.path, messages, **_prompt(state))
     lead = len(messages) - len(state.messages)
     offer = replace(offer, phase="resuming", asked=command, lead=lead)
     return _with(state, offer=offer), (command,)
@@ -188,7 +198,7 @@ def _set_resume(action: SetResume, state: AppState, now: float) -> Result:
 
 
 def _set_titles(action: SetTitles, state: AppState, now: float) -> Result:
-    return replace(state, history=replace(state.history, titles=action.by_model)), ()
+    return with_titles(state, titles=action.by_model), ()
 
 
 def _keep_now(action: KeepNow, state: AppState, now: float) -> Result:
@@ -218,12 +228,12 @@ def _listed(action: KeptListed, state: AppState, now: float) -> Result:
 
 def _ask_title(action: AskTitle, state: AppState, now: float) -> Result:
     """Mark the title as requested; the history's host knows whether there is one already."""
-    return replace(state, history=replace(state.history, title_asked=action.conversation)), ()
+    return with_titles(state, title_asked=action.conversation), ()
 
 
 def _title(action: TitleWanted, state: AppState, now: float) -> Result:
     if action.conversation != state.history.open or not idle(state):
-        return replace(state, history=replace(state.history, title_asked=None)), ()
+        return with_titles(state, title_asked=None), ()
     messages = conversation(state, state.messages)
     return state, (MakeTitle(action.conversation, messages, state.thinking),)
 
@@ -296,7 +306,7 @@ def _resumed(event: KeptResumed, offer: Offer, state: AppState, now: float) -> A
     if state.running:  # an answer began meanwhile; its own events list what is in the cache
         return state
     owners = tuple(owner_of(token.message, offer.lead) for token in event.prompt)
-    return begun(state, event.prompt, owners)
+    return begun(state, event.prompt, owners, state.prompt_settings)
 
 
 def _title_replied(event: Event, asked: MakeTitle, state: AppState, now: float) -> AppState:
@@ -304,7 +314,7 @@ def _title_replied(event: Event, asked: MakeTitle, state: AppState, now: float) 
     failed = isinstance(event, Ended) and event.problem
     if not failed or state.history.title_asked != asked.conversation:
         return state
-    return replace(state, history=replace(state.history, title_asked=None))
+    return with_titles(state, title_asked=None)
 
 
 def _learned(event: DraftsLearned, state: AppState, now: float) -> AppState:

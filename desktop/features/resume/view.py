@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages import AnswerRun, Unfit
+from llm_lite.core.messages import Unfit
+from llm_lite.desktop.features.chat.reading import seconds_to_read
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.model import DismissOffer, Resume, run_with
@@ -30,7 +31,6 @@ HINT = mark(
 ROWS = mark(
     "Attention maps show tokens that are read from now on: no queries are stored for those before."
 )
-LEAST_READ = 32  # tokens that must have been read at once for their speed to mean something
 
 
 def strip_height(state: AppState, ui: Ui) -> float:
@@ -137,14 +137,3 @@ def offer_words(state: AppState, offer: Offer) -> tuple[str, str]:
     words = tr("Resume at once: {tokens} of {total} tokens kept, {size}.")
     counts = {"tokens": f"{offer.tokens:,}", "total": f"{offer.total:,}"}
     return words.format(**counts, size=size(offer.bytes)), rest
-
-
-def seconds_to_read(state: AppState, count: int) -> float:
-    """Return how long reading this many tokens would take, by the speed of this model so far; 0 if
-    it is not known."""
-    now = AnswerRun.by(state.model, state.executor)
-    alike = (m.stats for m in state.messages if m.stats and m.written and m.written.is_like(now))
-    known = [*alike, *filter(None, (state.last_stats,))]
-    read = [s for s in known if s.prompt_tokens - s.reused_tokens >= LEAST_READ]
-    best = max(read, key=lambda s: s.prompt_tokens - s.reused_tokens, default=None)
-    return count / best.prefill_tok_s if best is not None and best.prefill_tok_s > 0 else 0.0

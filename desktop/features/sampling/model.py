@@ -81,23 +81,6 @@ def _other(one: Any, other: Any) -> Iterable[str]:
     return (n for n in one.__struct_fields__ if getattr(one, n) != getattr(other, n))
 
 
-def completes(state: AppState) -> bool:
-    """Return whether the conversation in front is one text that the model continues, and no chat.
-
-    What has begun decides; before that, what the person wants; else, what the model is made for.
-    """
-    if state.messages:
-        return any(message.role == "text" for message in state.messages)
-    if state.form == "auto":
-        return not has_template(state)
-    return state.form == "completion"
-
-
-def has_template(state: AppState) -> bool:
-    """Return whether the model in use was made for chats; without a model, return true."""
-    return state.model is None or state.model.has_chat_template
-
-
 def remember(state: AppState, settings: Settings) -> dict[str, Any]:
     return {
         "sampling": to_keep(state, "sampling", settings.sampling),

@@ -15,7 +15,6 @@ from llm_lite.core.tools.kept_schema import left_in
 from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import draw_overflow
 from llm_lite.desktop.features.chat.model import ResetSampling, SetEffort, SetSampling, SetThinking
-from llm_lite.desktop.features.chat.reading import takes_effort
 from llm_lite.desktop.features.chat.state import Effort
 from llm_lite.desktop.features.file_chooser.path_field import Pick, path_field
 from llm_lite.desktop.features.file_chooser.state import PathTarget
@@ -125,7 +124,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         shown = tokens(most) if most else tr("no limit")
         new = draw_option(ui, new, OPTIONS["max_thinking_tokens"], (), shown)
     effort = state.effort
-    if takes_effort(state):
+    if state.takes_effort:
         text(ui, tr("Reasoning effort"), style="small")
         effort = chooser(ui, "sampler.effort", tr_labels(EFFORTS), effort, [tr(EFFORT_HINT)] * 4)
     overflow = state.overflow

@@ -1,10 +1,10 @@
-"""Gains of the heads: those of the conversation in front, and what they change."""
+"""Gains of the heads: those of the conversation in front."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from llm_lite.core.messages import CompareGains, Gains, GainsEffect, ModelGains, ModelInfo
+from llm_lite.core.messages import Gains, ModelGains, ModelInfo
 from llm_lite.core.records import replace
 
 
@@ -13,9 +13,6 @@ class Steering(Struct, frozen=True):
     while the model that they were set for is in use."""
 
     gains: Gains | None = None
-    effect: GainsEffect | None = None
-    asked: CompareGains | None = None  # for the effect, and not answered yet
-    stale: bool = False  # the gains changed since, or what they act on
     kept: ModelGains | None = None
 
     def changed_heads(self, model: ModelInfo) -> int:
@@ -45,7 +42,7 @@ class Steering(Struct, frozen=True):
             return self
         if tuple(map(len, kept.gains)) != model.gain_widths:
             return self
-        return replace(self, gains=kept.gains, stale=True)
+        return replace(self, gains=kept.gains)
 
     def set(self, gains: Gains | None, model: ModelInfo) -> Steering:
         """Set other gains for the model in use. Only a conversation keeps them."""
@@ -54,8 +51,4 @@ class Steering(Struct, frozen=True):
             kept = ModelGains(model.path, gains)
         elif model.continues and kept is not None and kept.path == model.path:
             kept = None
-        return replace(self, gains=gains, kept=kept, stale=True)
-
-    def outdated(self) -> Steering:
-        """Forget what was measured: the conversation is another one from some token on."""
-        return replace(self, effect=None, asked=None, stale=self.gains is not None)
+        return replace(self, gains=gains, kept=kept)

@@ -8,12 +8,13 @@ from typing import Any
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
-from llm_lite.core.messages import AttentionPart, Gains, ModelInfo
-from llm_lite.desktop.features.attention.model import AnswerSteered, Steer
+from llm_lite.core.messages import AttentionPart, CompareGains, Gains, GainsEffect, ModelInfo
 from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.view import NO_GAINS, draw_unreported
+from llm_lite.desktop.features.steer.model import AnswerSteered, Steer
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.features.translator.model import WriteTarget, all_gains, rows_of, with_part
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
@@ -26,6 +27,7 @@ from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Face, Rect, Ui
 from llm_lite.desktop.widgets.widgets import button, help_mark, text, tip, wrapped
 
+EFFECT: Slot[GainsEffect] = Slot("effect", CompareGains, GainsEffect)
 MOST = 2.0
 DRAG = 0.012  # of gain a pixel at text size 15
 ABOUT = mark(
@@ -111,10 +113,11 @@ def _draw_part(state: AppState, ui: Ui) -> AttentionPart:
 
 def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     """Draw how far the next token's distribution moves, and buttons to reset or answer again."""
-    gains, effect = state.steering.gains, state.steering.effect
+    gains, effect = state.steering.gains, EFFECT.answer(state)
     heads = (gains or ())[: state.model.gain_rows] if state.model else ()
     changed = sum(gain != 1.0 for row in heads for gain in row)
-    actions: list[Action] = []
+    asks = changed and state.context_used and not state.elsewhere
+    actions = EFFECT.wanted(state, CompareGains()) if asks else list[Action]()
     hint = tr("All gains back to 1")
     if button(ui, "steer.reset", tr("Reset"), ICON_UNDO, hint, enabled=bool(changed)):
         actions.append(Steer(None))
@@ -122,17 +125,22 @@ def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
         actions += _draw_write_again(state, ui)
     elif not state.encodes:
         actions += _draw_again(state, ui, bool(changed))
-    words = tr("All gains are 1")
+    words = widest = tr("All gains are 1")
     if changed:
         words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
-        if effect is not None and not math.isnan(effect.kl) and effect_is_shown(state):
+        widest = words
+        unknown = effect is None or math.isnan(effect.kl)
+        if effect_is_shown(state) and (not unknown or EFFECT.waiting(state) or actions):
             where = tr("KL {kl} nats at the last token")
             if state.holds_conversations:
                 where = tr("KL {kl} nats at the next token alone")
-            words += "  ·  " + where.format(kl=nats(effect.kl))
+            kl = "…" if effect is None or unknown else nats(effect.kl)
+            widest = words + "  ·  " + where.format(kl=nats(0.0))
+            words += "  ·  " + where.format(kl=kl)
     imgui.same_line(0, ui.u(3))
     with ui.font(style="small"):
-        beside = imgui.calc_text_size(words).x <= imgui.get_content_region_avail().x
+        wide = max(imgui.calc_text_size(words).x, imgui.calc_text_size(widest).x)
+        beside = wide <= imgui.get_content_region_avail().x  # nothing moves when the number comes
     if beside:
         imgui.align_text_to_frame_padding()
         text(ui, words, "text" if changed else "muted", "small")

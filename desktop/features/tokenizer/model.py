@@ -7,11 +7,9 @@ from typing import Any
 
 from llm_lite.core.messages import Ended, Event, TextTokenized, TokenizeText
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.reading import offered, template_values
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result, conversation
 from llm_lite.desktop.features.program.state import AppState, Message
-from llm_lite.desktop.features.sampling.model import completes
 from llm_lite.desktop.features.tokenizer.examples import LANGUAGES
 from llm_lite.desktop.features.tokenizer.state import MODEL, Answer, TokenizerChoice
 
@@ -43,10 +41,11 @@ def _request(action: RequestTokens, state: AppState, now: float) -> Result:
     asked = TokenizeText(choice.text, source, action.slot, control=choice.control, samples=samples)
     is_chat = choice.form == "chat" and not state.encodes
     if is_chat and action.slot == MODEL and not action.samples:
-        messages = (*state.messages, Message("text" if completes(state) else "user", choice.text))
-        prompt, tools = conversation(state, messages), offered(state)
-        values = template_values(state)
-        asked = replace(asked, messages=prompt, thinking=state.thinking, tools=tools, values=values)
+        messages = (*state.messages, Message("text" if state.completes else "user", choice.text))
+        settings = {
+            name: value for name, value in state.prompt_settings.options.items() if name != "raw"
+        }
+        asked = replace(asked, messages=conversation(state, messages), **settings)
     held = state.tokenizer.answers[action.slot]
     return _with_answer(state, action.slot, replace(held, key=action.key, asked=asked)), (asked,)
 

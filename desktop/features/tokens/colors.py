@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.messages import AttentionRows
 from llm_lite.desktop.attention.colors import table
+from llm_lite.desktop.features.attention.rows import pointed_rows
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tokens.state import DraftOutcome, Passage
@@ -45,9 +46,8 @@ class KeptShades(Struct):
 
 def weights_of(state: AppState) -> AttentionRows | None:
     """Return the attention of the token under the pointer, once it is read."""
-    rows = state.attention_rows
-    fits = rows is not None and rows.position == state.xray.at and rows.weights
-    return rows if fits else None
+    rows = pointed_rows(state)
+    return rows if rows is not None and rows.weights else None
 
 
 def shown_weights(rows: AttentionRows, choice: AttentionChoice) -> np.ndarray:

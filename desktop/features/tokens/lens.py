@@ -7,10 +7,10 @@ import math
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
-from llm_lite.core.messages import Alternative, LensResult, LensRow
-from llm_lite.desktop.features.attention.heads import UNREAD, draw_read_again, lacks_text
-from llm_lite.desktop.features.attention.model import ShowLens
+from llm_lite.core.messages import Alternative, Inspect, LensResult, LensRow
+from llm_lite.desktop.features.cache.unread import draw_unread
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import legible, mix
 from llm_lite.desktop.language.translate import mark, tr
@@ -21,6 +21,7 @@ from llm_lite.desktop.widgets.token_text import NAMED, visible
 from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import fit, help_mark, text, tip, wrapped
 
+LENS: Slot[LensResult] = Slot("lens", Inspect, LensResult, lambda asked: asked.position + 1)
 COLUMNS = 4
 WHOLE = 40  # characters of a token that are shown where there is room
 LIVE = 1.0  # seconds between two questions while an answer is written: each costs a head a layer
@@ -60,19 +61,18 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     position = _position(state)
     text(ui, tr("Logit lens"), bold=True)
     help_mark(ui, tr(ABOUT))
-    if position is None and lacks_text(state):
-        wrapped(ui, tr(UNREAD))
-        imgui.dummy(ImVec2(0, ui.u(1)))
-        return draw_read_again(state, ui, "lens") if state.reading is None else []
+    actions = draw_unread(state, ui, "lens")
+    if position is None and state.messages and state.model is not None:
+        return actions
     if position is None:
         wrapped(ui, tr(EMPTY))
         imgui.dummy(ImVec2(0, ui.u(1)))
         wrapped(ui, tr(ABOUT), color="faint")
         return []
-    actions = _request(state, ui, position)
-    result = state.lens.result
-    if state.lens.problem:
-        wrapped(ui, sentence(state.lens.problem))
+    actions += _request(state, ui, position)
+    result, problem = LENS.answer(state), LENS.problem(state)
+    if problem:
+        wrapped(ui, sentence(problem))
     elif result is None:
         wrapped(ui, tr("Asking every layer."))
     else:
@@ -97,9 +97,8 @@ def _position(state: AppState) -> int | None:
 
 def _request(state: AppState, ui: Ui, position: int) -> list[Action]:
     """Ask for one token at a time, while an answer is written at most once in LIVE seconds."""
-    answer = state.messages[-1].id if state.messages else 0
-    key = (position, answer, state.translating.began, state.steering.gains)
-    if state.lens.asked or state.lens.key == key:
+    asks = LENS.wanted(state, Inspect(position))
+    if not asks:
         return []
     if state.busy and state.attention.row is None:
         due = ui.local(LensShown).asked_at + LIVE
@@ -107,7 +106,7 @@ def _request(state: AppState, ui: Ui, position: int) -> list[Action]:
             ui.redraw_in(due - ui.now)
             return []
     ui.local(LensShown).asked_at = ui.now
-    return [ShowLens(position, key)]
+    return asks
 
 
 def settled(rows: tuple[LensRow, ...]) -> int:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from llm_lite.core.messages import ModelInfo
 from llm_lite.core.records import replace
 
 DraftOutcome = Literal["", "accepted", "rejected"]  # the latter: something else came
@@ -29,6 +30,7 @@ class XRay(Struct, frozen=True):
     drafts: bool = False  # what was guessed ahead, right and wrong
     at: int | None = None
     flipped: bool = False  # while a key is held, the other direction
+    fitted: bool = False  # layer and head were chosen, or fitted to a model
 
     @property
     def looks_back(self) -> bool:
@@ -40,12 +42,15 @@ class XRay(Struct, frozen=True):
     def of_next_model(self) -> XRay:
         return replace(self, at=None)
 
-    def fit(self, layers: Sequence[int], heads: int, fresh: bool) -> XRay:
-        """Fit layer and head to a model with these layers that attend. For a `fresh` one the layer
-        is the middle one of them."""
-        nearest = min(layers, key=lambda layer: abs(layer - self.layer), default=0)
-        layer = layers[len(layers) // 2] if fresh and layers else nearest
-        return replace(self, layer=layer, head=max(min(self.head, heads - 1), 0), at=None)
+    def fit(self, model: ModelInfo) -> XRay:
+        """Fit layer and head to a model. For the first one the layer is in the middle of those that
+        attend."""
+        layers = model.attending_layers
+        layer = min(layers, key=lambda layer: abs(layer - self.layer), default=0)
+        if not self.fitted and layers:
+            layer = layers[len(layers) // 2]
+        head = max(min(self.head, model.heads - 1), 0)
+        return replace(self, layer=layer, head=head, at=None, fitted=True)
 
 
 ENDS = re.compile(r"^[<\[].*(/|end|eot|eos|eom|return)", re.IGNORECASE)  # names of such tokens

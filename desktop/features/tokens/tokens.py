@@ -13,14 +13,20 @@ from msgspec import Struct, field
 
 from llm_lite.core.messages.remote import UNTOLD_TOKENS
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import SetXRay, SwitchVersion
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ask_pointed, pointed_rows
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.requests import obstacle, own_tokens
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tokens.colors import paint_of, shown_weights, weights_of
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import SYSTEM, Passage, Place, passage, places
-from llm_lite.desktop.features.tree.model import ContinueFrom, ContinueText, SpellAnswer
+from llm_lite.desktop.features.tree.model import (
+    ContinueFrom,
+    ContinueText,
+    SpellAnswer,
+    SwitchVersion,
+)
 from llm_lite.desktop.features.tree.roles import speaker
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.by_keyboard import press_area
@@ -208,6 +214,7 @@ def draw_pointed(state: AppState, ui: Ui) -> list[Action]:
     wanted = replace(state.xray, at=at, flipped=flipped and at is not None)
     if wanted != state.xray:
         actions.append(SetXRay(wanted))
+    actions += ask_pointed(state)
     if pointed is None:
         return actions
     _draw_tip(state, ui, pointed)
@@ -297,8 +304,8 @@ def _words(state: AppState, pointed: Pointed) -> str:
 
 def draw_most_attended(state: AppState, ui: Ui, width: float) -> None:
     """Draw the tokens that the one under the pointer attends to most, with their shares."""
-    rows = state.attention_rows
-    if rows is not None and rows.position == state.xray.at and rows.note:
+    rows = pointed_rows(state)
+    if rows is not None and rows.note:
         imgui.dummy(ImVec2(width, 0))
         wrapped(ui, rows.note[:1].upper() + rows.note[1:] + ".")
     rows = weights_of(state)

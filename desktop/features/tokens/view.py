@@ -10,20 +10,20 @@ from msgspec import Struct
 
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.colors import stops
-from llm_lite.desktop.features.attention.heads import draw_read_again, lacks_queries
-from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.state import SINK
+from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
 from llm_lite.desktop.features.figures.view import draw_save
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import RAREST, Shades, draft_tint, likely, shades
-from llm_lite.desktop.features.tokens.state import LookBy, XRay, unread
+from llm_lite.desktop.features.tokens.model import SetXRay
+from llm_lite.desktop.features.tokens.state import LookBy, XRay
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.controls import picker, toggle
 from llm_lite.desktop.widgets.icons import ICON_XRAY
 from llm_lite.desktop.widgets.ui import Ui
-from llm_lite.desktop.widgets.widgets import meter, text, tip
+from llm_lite.desktop.widgets.widgets import text, tip
 
 SWITCH = mark("X-ray")
 XRAY = mark(
@@ -44,8 +44,6 @@ BY = mark(
 APART = mark("Both answers, tinted from the first token where they differ.")
 STEPS = 16  # of the bar of colours
 FIRST_TOKENS = 64  # of an answer, among which one with a probability is looked for
-ELSEWHERE = mark("The cache holds another text, so there is nothing to look into.")
-UNKEPT = mark("Where the first {n:,} tokens look is not known: they were not computed here.")
 NO_ATTENTION = mark("The server does not report attention.")
 REVERSE = mark("Light up the tokens that look at this one. Holding Shift does the same.")
 PROBABILITIES = mark(
@@ -154,37 +152,10 @@ def _beside(ui: Ui, label: str, edge: float) -> None:
 
 
 def _draw_reading(state: AppState, ui: Ui) -> list[Action] | None:
-    """Draw the way back if the cache holds another text, or no queries of the beginning of this;
-    return None if it holds all."""
-    reading = state.reading
-    if reading is not None:
-        words = tr("Reading {n:,} of {whole:,} tokens") if reading.total else tr("Reading")
-        words = words.format(n=reading.done, whole=reading.total)
-        text(ui, words, "muted", "small")
-        imgui.same_line(0, ui.u(2))
-        x, y = imgui.get_cursor_pos_x(), imgui.get_cursor_pos_y()
-        imgui.set_cursor_pos_y(y + (ui.theme.size("small") - ui.u(1)) / 2)
-        meter(ui, reading.done / max(reading.total, 1), ui.u(30), ui.u(1))
-        imgui.set_cursor_pos((x, y))
-        imgui.dummy(ImVec2(ui.u(30), ui.theme.size("small")))
-        return []
-    spoken = [bool(message.whole) for message in state.messages]
-    here = state.model is not None and not state.elsewhere
-    if state.running or not here:
+    """Draw what the cache lacks of the conversation; return None where it lacks nothing."""
+    if state.reading is None and unread_part(state, ui.maps) is None:
         return None
-    words, maps = "", ui.maps
-    if unread(state.owners, spoken):
-        words = tr(ELSEWHERE)
-    elif maps is not None and lacks_queries(state, maps):
-        words = tr(UNKEPT).format(n=maps.rows.start)
-    if not words:
-        return None
-    with ui.font(style="small"):
-        imgui.align_text_to_frame_padding()
-    text(ui, words, "muted", "small")
-    imgui.same_line(0, ui.u(2))
-    with ui.font(style="small"):
-        return draw_read_again(state, ui, "xray")
+    return draw_unread(state, ui, "xray", ui.maps)
 
 
 def _draw_numbers(state: AppState, ui: Ui, xray: XRay) -> XRay:

@@ -395,6 +395,12 @@ def _go_on(state: AppState, now: float) -> Result:
     return request_answer(state, messages, now)
 
 
+def without_grants(state: AppState) -> AppState:
+    """Return the state behind a new question: what was allowed of rounds of calls was for the one
+    before."""
+    return replace(state, tools=replace(state.tools, granted=0))
+
+
 def results(state: AppState, message: Message) -> tuple[Message, ...]:
     """Return the results of all calls of an answer; a call without one counts as refused."""
     known, made = round_of(state, message), []

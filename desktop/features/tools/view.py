@@ -11,7 +11,6 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import ServerSpec
 from llm_lite.core.tools.commands import split_command
 from llm_lite.core.tools.declared import NAME
-from llm_lite.desktop.features.chat.reading import knows_tools, offered
 from llm_lite.desktop.features.file_chooser.path_field import path_field
 from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.program.action import Action
@@ -143,13 +142,13 @@ def model_note(state: AppState) -> str:
     if state.model is None:
         return tr(NO_MODEL)
     name = state.model.name
-    if knows_tools(state):
+    if state.knows_tools:
         return tr(KNOWS).format(model=name)
     return tr(UNREAD if state.model.tool_style == "unknown" else KNOWS_NOT).format(model=name)
 
 
 def _draw_model(state: AppState, ui: Ui) -> None:
-    bad = state.model is not None and not knows_tools(state)
+    bad = state.model is not None and not state.knows_tools
     words = model_note(state)
     wrapped(ui, f"{ICON_WARNING}  {words}" if bad else words, "warning" if bad else "text")
     ui.mark("tools.model")
@@ -176,7 +175,7 @@ def _draw_offers(state: AppState, ui: Ui) -> list[Action]:
         now = toggle(ui, f"tools.on.{source}.{spec.name}", spec.name, one in state.tools.on, hint)
         if now != (one in state.tools.on):
             actions.append(OfferTool(source, spec.name, now))
-    specs = offered(state)
+    specs = state.offered_tools
     if specs:
         size = size_of(specs)
         words = trn("{n} function is offered", "{n} functions are offered", len(specs))

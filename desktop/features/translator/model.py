@@ -9,6 +9,7 @@ from typing import Any
 from llm_lite.core.messages import (
     AttentionPart,
     Cancel,
+    Direction,
     Ended,
     Event,
     Gains,
@@ -23,10 +24,12 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.performance import speed
+from llm_lite.desktop.features.program import cached_text
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.cached_text import CachedText
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, hindrance
-from llm_lite.desktop.features.program.state import AppState, Lens
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.state import TARGET
 from llm_lite.desktop.features.translator.state import (
     LONGEST,
@@ -149,12 +152,8 @@ def choose_hypothesis(action: ChooseHypothesis, state: AppState, now: float) -> 
     if problem := hindrance(state):
         return notify(state, "warning", problem, now), ()
     translating = state.translating.choosing(number)
-    choice = replace(state.attention, row=None)
-    state = replace(
-        shown(state, translating), attention=choice, rows_asked=None, attention_rows=None
-    )
     read = ReadTarget(tuple(token.token for token in translating.tokens))
-    return replace(state, context_used=0, lens=Lens()), (read,)
+    return shown(state, translating, used=0), (read,)
 
 
 def stop_target(action: StopTarget, state: AppState, now: float) -> Result:
@@ -170,33 +169,21 @@ def tint_target(action: TintTarget, state: AppState, now: float) -> Result:
 
 
 def choose_cross_heads(action: ChooseCrossHeads, state: AppState, now: float) -> Result:
-    state = replace(state, translating=replace(state.translating, cross=action.cross))
-    return _ask_rows(state)
+    return replace(state, translating=replace(state.translating, cross=action.cross)), ()
 
 
 def point_at(action: PointAtToken, state: AppState, now: float) -> Result:
-    if action.token == state.translating.pointed:
-        return state, ()
-    state = replace(state, translating=replace(state.translating, pointed=action.token))
-    return _ask_rows(state)
+    return replace(state, translating=replace(state.translating, pointed=action.token)), ()
 
 
-def _ask_rows(state: AppState) -> Result:
-    """Ask for the attention rows of the token under the pointer, and drop those of another."""
+def pointed_question(state: AppState) -> ReadAttentionRows | None:
+    """Return what is asked about the token under the pointer; None while there is none."""
     token, model = state.translating.pointed, state.model
-    state = replace(state, rows_asked=None, attention_rows=None)
     if token is None or model is None:
-        return state, ()
+        return None
     heads = state.translating.cross.heads(model.layers, model.heads)
-    asked = ReadAttentionRows(
-        token.position,
-        "from" if token.side == "target" else "to",
-        "heads",
-        heads,
-        part="cross",
-    )
-    details = replace(state.row_details, asked=None)  # one that waits gives way to this one
-    return replace(state, rows_asked=asked, row_details=details), (asked,)
+    direction: Direction = "from" if token.side == "target" else "to"
+    return ReadAttentionRows(token.position, direction, "heads", heads, part="cross")
 
 
 def clear(action: ClearTarget, state: AppState, now: float) -> Result:
@@ -213,9 +200,8 @@ def restore(action: RestoreTarget, state: AppState, now: float) -> Result:
         return state, ()
     if cleared.result is None:
         return replace(state, translating=cleared), ()
-    state = shown(state, cleared)
-    length = state.cache.status.length if state.cache.status is not None else 0
-    return replace(state, context_used=length, owners=state.owners[:length]), ()
+    status = state.cache.status
+    return shown(state, cleared, used=status.length if status is not None else 0), ()
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
@@ -255,11 +241,7 @@ def _target_replied(event: Event, asked: Translate, state: AppState, now: float)
 
 def _source_read(event: SourceRead, state: AppState) -> AppState:
     translating = replace(state.translating, source=event.tokens, start=event.start)
-    translating = replace(translating, tokens=(), result=None, pointed=None)
-    state = replace(
-        state, attention=replace(state.attention, row=None), rows_asked=None, attention_rows=None
-    )
-    return shown(state, translating)
+    return shown(state, replace(translating, tokens=(), result=None, pointed=None))
 
 
 def _ended(state: AppState, target: TargetFinished, now: float) -> AppState:
@@ -285,16 +267,18 @@ def emptied(state: AppState) -> AppState:
     known = state.translating
     if not (known.draft or known.asked):
         return state
-    translating, choice = known.emptied(), replace(state.attention, row=None)
-    state = replace(state, translating=translating, positions=(), owners=(), context_used=0)
-    return replace(state, attention=choice, rows_asked=None, attention_rows=None)
+    return replace(state, translating=known.emptied(), cached=CachedText())
 
 
-def shown(state: AppState, translating: TranslatingState) -> AppState:
-    """Show another state of the page, with the texts of the target's positions."""
-    positions = (translating.start, *(token.text for token in translating.tokens))
-    owners = (TARGET,) * len(positions)
-    return replace(state, translating=translating, positions=positions, owners=owners)
+def shown(state: AppState, translating: TranslatingState, used: int | None = None) -> AppState:
+    """Show another state of the page, with the texts of the target's positions; `used` of them are
+    in the cache, if it is known."""
+    texts = (translating.start, *(token.text for token in translating.tokens))
+    owners, cached = (TARGET,) * len(texts), state.cached
+    if texts != cached.texts:
+        cached = cached_text.plain(cached, texts, owners, cached.used)
+    cached = replace(cached, used=min(cached.used if used is None else used, len(texts)))
+    return replace(state, translating=translating, cached=cached)
 
 
 REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {

@@ -122,8 +122,11 @@ class TranslatingState(Struct, frozen=True):
         chosen = TranslatingState(draft, self.prefix, self.beams, self.longest)
         return replace(chosen, tinted=self.tinted, cross=self.cross)
 
-    def forgotten(self) -> TranslatingState:
-        """Reset the page for another model; what was typed stays."""
+    def of_next_conversation(self) -> TranslatingState:
+        return self
+
+    def of_next_model(self) -> TranslatingState:
+        """Return the page for another model: what was typed stays."""
         return TranslatingState(self.draft, tinted=self.tinted)
 
 

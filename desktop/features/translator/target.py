@@ -11,12 +11,18 @@ from msgspec import Struct, field
 
 from llm_lite.core.messages import AttentionRows, SourceToken, TargetFinished, TargetToken
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ROWS, rows_of
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import Shades, likely, shades_of
 from llm_lite.desktop.features.tokens.view import draw_legend, likelihood_legend, weights_legend
-from llm_lite.desktop.features.translator.model import ChooseCrossHeads, PointAtToken, TintTarget
+from llm_lite.desktop.features.translator.model import (
+    ChooseCrossHeads,
+    PointAtToken,
+    TintTarget,
+    pointed_question,
+)
 from llm_lite.desktop.features.translator.state import CrossHeads, HeadsBy, Side, TokenAt
 from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.incoming import fit_line
@@ -74,6 +80,8 @@ def draw_target(state: AppState, ui: Ui) -> list[Action]:
     able = pointed if translating.result is not None else None
     if able != translating.pointed:
         actions.append(PointAtToken(able))
+    question = pointed_question(state)
+    actions += ROWS.wanted(state, question) if question is not None else []
     if pointed is not None:
         draw_tip(state, ui, pointed)
     if able is not None and imgui.is_mouse_clicked(0):
@@ -203,11 +211,8 @@ def _shades(state: AppState, ui: Ui, side: Side) -> Shades | None:
 
 def cross_rows(state: AppState) -> AttentionRows | None:
     """Return the weights of cross-attention for the token under the pointer, once they are read."""
-    rows, token = state.attention_rows, state.translating.pointed
-    if rows is None or token is None or not rows.weights:
-        return None
-    direction = "from" if token.side == "target" else "to"
-    return rows if (rows.position, rows.direction) == (token.position, direction) else None
+    rows = rows_of(state, pointed_question(state))
+    return rows if rows is not None and rows.weights else None
 
 
 def _marked(state: AppState, ui: Ui, side: Side) -> dict[int, int]:
@@ -303,14 +308,14 @@ def draw_tip(state: AppState, ui: Ui, pointed: TokenAt) -> None:
 
 
 def _draw_weights(state: AppState, ui: Ui, pointed: TokenAt) -> None:
-    translating, rows = state.translating, state.attention_rows
+    translating, rows = state.translating, rows_of(state, pointed_question(state))
     if pointed != translating.pointed:
         return
     if pointed.side == "target" and pointed.position >= state.context_used:
         imgui.dummy(ImVec2(ui.u(60), 0))
         wrapped(ui, tr(LAST))
         return
-    if rows is not None and rows.note and rows.position == pointed.position:
+    if rows is not None and rows.note:
         imgui.dummy(ImVec2(ui.u(60), 0))
         wrapped(ui, f"{rows.note[:1].upper()}{rows.note[1:]}.")
     found = cross_rows(state)

@@ -50,6 +50,11 @@ class ShowMessage(Action, frozen=True):
     id: int
 
 
+class SwitchVersion(Action, frozen=True):
+    index: int
+    place: int
+
+
 def _continue_from(action: ContinueFrom, state: AppState, now: float) -> Result:
     message = _answer(state, action.index)
     if message is None:
@@ -123,8 +128,20 @@ def _answer_again(
 ) -> Result:
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
-    state, commands = ask_again(state, index, now, forced=forced, begin=begin)
-    return replace(state, comparing=None), commands
+    return ask_again(state, index, now, forced=forced, begin=begin)
+
+
+def switch_version(action: SwitchVersion, state: AppState, now: float) -> Result:
+    if not 0 <= action.index < len(state.messages):
+        return state, ()
+    versions = state.tree.versions(action.index)
+    if not 0 <= action.place < len(versions):
+        return state, ()
+    if state.running:
+        return notify(state, "warning", obstacle(state), now), ()
+    state, stop = end_reading(state)
+    state = show_tree(state, state.tree.showing(versions[action.place]))
+    return state, stop
 
 
 def _spell(action: SpellAnswer, state: AppState, now: float) -> Result:
@@ -138,16 +155,12 @@ def _show_message(action: ShowMessage, state: AppState, now: float) -> Result:
     if state.tree.find(action.id) is None:
         return state, ()
     if action.id not in state.tree.aside:
-        return _reveal(state, action.id), ()
+        return state, ()
     if state.running:
         return notify(state, "warning", obstacle(state), now), ()
     state, stop = end_reading(state)
-    state = replace(show_tree(state, state.tree.showing(action.id)), comparing=None)
-    return _reveal(state, action.id), stop
-
-
-def _reveal(state: AppState, message: int) -> AppState:
-    return replace(state, history=replace(state.history, reveal=message))
+    state = show_tree(state, state.tree.showing(action.id))
+    return state, stop
 
 
 SURE = 40  # last characters, by which tokens are recognized as those of an answer
@@ -200,6 +213,7 @@ def _content(message: Message) -> tuple[object, ...]:
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
+    SwitchVersion: switch_version,
     ContinueFrom: _continue_from,
     ContinueText: _continue_text,
     SpellAnswer: _spell,

@@ -7,7 +7,6 @@ from typing import Any
 
 from llm_lite.core.messages import Command
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import AnswerSteered, Steer, SwitchVersion, steer
 from llm_lite.desktop.features.chat.model import Regenerate, Send, SetSystemPrompt
 from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
@@ -21,6 +20,7 @@ from llm_lite.desktop.features.history.model import (
     RestoreConversation,
     UndoHistory,
     done_since,
+    revealing,
 )
 from llm_lite.desktop.features.presets.model import UsePreset
 from llm_lite.desktop.features.program.action import Action
@@ -33,11 +33,13 @@ from llm_lite.desktop.features.program.requests import (
     show_tree,
 )
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.steer.model import AnswerSteered, Steer, steer
 from llm_lite.desktop.features.translator.model import RestoreTarget, restore
 from llm_lite.desktop.features.tree.model import (
     ContinueFrom,
     ContinueText,
     ShowMessage,
+    SwitchVersion,
 )
 from llm_lite.desktop.features.undo.state import (
     ChatStep,
@@ -197,8 +199,7 @@ def _show(
         state = show_tree(state, state.tree.showing(after.leaf))
         pairs = zip(state.messages, shown, strict=False)
         other = next((one.id for one, was in pairs if one.id != was.id), state.history.reveal)
-        state = replace(end_edit(state), history=replace(state.history, reveal=other))
-        state = replace(state, comparing=None)
+        state = revealing(end_edit(state), other)
     if "system_prompt" in differs:
         state = replace(state, system_prompt=after.system_prompt)
     if "sampling" in differs:

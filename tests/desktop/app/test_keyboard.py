@@ -6,11 +6,11 @@ from msgspec import Struct, field
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import Steer
 from llm_lite.desktop.features.chat.model import EditMessage
 from llm_lite.desktop.features.history.model import OpenConversation, RowsRead
 from llm_lite.desktop.features.history.state import ConversationRow
 from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.steer.model import Steer
 from llm_lite.desktop.widgets.by_keyboard import cell
 from tests.desktop.headless import READY
 

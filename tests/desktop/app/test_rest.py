@@ -8,7 +8,7 @@ import pytest
 from llm_lite.core.messages import LoadModel
 from llm_lite.desktop.app.pacing import Pacer
 from llm_lite.desktop.features.attachments.model import AttachFiles
-from llm_lite.desktop.features.attention.model import ReadAgain, SetXRay
+from llm_lite.desktop.features.attention.model import ReadAgain
 from llm_lite.desktop.features.chat.model import (
     EditMessage,
     NewChat,
@@ -25,6 +25,7 @@ from llm_lite.desktop.features.history.model import (
 )
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.model import KeepNow, Resume
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
 from tests.desktop.fake_engine import FakeEngine
 from tools.tour.scenes.encoding import BUNDLED
@@ -112,6 +113,7 @@ def resumed(window, folder):
     window.do(KeepNow(), lambda s: s.resume.kept_tokens)
     number = window.state.history.open
     window.do(NewChat())
+    window.do(Send("Another."), lambda s: len(s.messages) == 2)  # which takes the cache's place
     window.do(OpenConversation(number), lambda s: s.resume.offer and s.resume.offer.tokens)
     window.do(Resume(), lambda s: s.owners)
 

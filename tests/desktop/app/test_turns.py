@@ -8,8 +8,9 @@ from imgui_bundle import ImVec2, imgui
 from llm_lite.core.records import replace
 from llm_lite.desktop.app import layout
 from llm_lite.desktop.app.pacing import SETTLING, TURNS
+from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.chat.model import Send
-from llm_lite.desktop.features.program.model import SetAttention, SetFontSize, SetTheme
+from llm_lite.desktop.features.program.model import SetFontSize, SetTheme
 from llm_lite.desktop.features.program.state import LogLine
 from llm_lite.desktop.features.registry import VIEWS
 from tests.desktop.fake_engine import FakeEngine

@@ -18,7 +18,6 @@ from llm_lite.desktop.features.attachments.model import (
     level,
 )
 from llm_lite.desktop.features.attachments.state import MOST_FILES, TRIES
-from llm_lite.desktop.features.attention.model import SwitchVersion
 from llm_lite.desktop.features.chat.model import (
     CancelEdit,
     EditMessage,
@@ -29,8 +28,8 @@ from llm_lite.desktop.features.chat.model import (
 )
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
-from llm_lite.desktop.features.program.requests import beside_messages
 from llm_lite.desktop.features.program.state import AppState, Counted, Message
+from llm_lite.desktop.features.tree.model import SwitchVersion
 from tests.desktop.fake_answers import count
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.other_versions import others, with_beside
@@ -169,7 +168,7 @@ def test_the_conversation_before_is_counted_where_the_cache_does_not_hold_it():
     said = (Message("user", "word " * 100), Message("assistant", "word " * 100))
     state = settled(with_file(state=replace(READY, tree=ConversationTree(said))))
     assert budget(state).before == pytest.approx(250, abs=10)
-    counted = Counted(state.messages, beside_messages(state), 77)
+    counted = Counted(state.messages, state.prompt_settings, 77)
     assert budget(settled(replace(state, counted=counted))).before == 77
 
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from llm_lite.core.history import ConversationTree
-from llm_lite.core.messages import AttentionRows, ReadAttentionRows
+from llm_lite.core.messages import AttentionRows, Ended, ReadAttentionRows
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.colors import FADE, NAMES, faded, srgb_to_lab, table
-from llm_lite.desktop.features.attention import heads
 from llm_lite.desktop.features.attention import view as grid
 from llm_lite.desktop.features.attention.coloring import LOWEST, ticks
 from llm_lite.desktop.features.attention.heads import largest
@@ -23,14 +22,17 @@ from llm_lite.desktop.features.attention.map import (
     value_words,
     whole,
 )
-from llm_lite.desktop.features.attention.model import ReadAgain, ShowRow
+from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
+from llm_lite.desktop.features.attention.rows import HEAD_ROWS
 from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.cache import unread
 from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
-from llm_lite.desktop.features.program.model import SetAttention
+from llm_lite.desktop.features.program.cached_text import decoded
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.widgets.head_maps import MapPicture
 from llm_lite.desktop.widgets.token_text import visible
+from tests.desktop.cached import with_cached
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
 
@@ -187,17 +189,21 @@ def test_rows_are_asked_one_head_after_the_other():
     from llm_lite.desktop.features.program.act import act
     from llm_lite.desktop.features.program.apply import apply
 
-    key = (("a", "b"), None, None)
-    state, sent = act(ShowRow(1, (0, 1), key), AppState(owners=(0, 0)), 0.0)
-    assert [type(command) for command in sent] == [ReadAttentionRows]
-    assert (sent[0].position, sent[0].heads, sent[0].direction) == (1, ((0, 1),), "from")
-    state = apply(ROWS, state, 0.0, sent[0])
-    assert state.row_details.rows == (((0, 1), ROWS),) and not state.row_details.asked
-    state, sent = act(ShowRow(1, (2, 3), key), state, 0.0)
-    state = apply(ROWS, state, 0.0, sent[0])
-    assert [head for head, _ in state.row_details.rows] == [(0, 1), (2, 3)]
-    state, _ = act(ShowRow(0, (0, 1), (("a",), None, None)), state, 0.0)
-    assert state.row_details.rows == (), "of another text nothing is kept"
+    def asking(state, row, head):
+        (asks,) = HEAD_ROWS.wanted(state, ReadAttentionRows(row, "from", "heads", (head,)))
+        state, (command,) = act(asks, state, 0.0)
+        found = replace(ROWS, position=row)
+        return apply(Ended(), apply(found, state, 0.0, command), 0.0, command)
+
+    state = asking(with_cached(AppState(model=MODEL), ("a", "b")), 1, (0, 1))
+    found = replace(ROWS, position=1)
+    assert HEAD_ROWS.answer(state) == {(0, 1): found}
+    state = asking(state, 1, (2, 3))
+    assert HEAD_ROWS.answer(state) == {(0, 1): found, (2, 3): found}
+    assert list(HEAD_ROWS.answer(asking(state, 0, (0, 1)))) == [(0, 1)], "of another token"
+    more = replace(state, cached=decoded(state.cached, [(5, "c")], 1, 3))
+    assert HEAD_ROWS.answer(more) == HEAD_ROWS.answer(state), "what follows changes nothing"
+    assert HEAD_ROWS.answer(with_cached(more, ("a",))) is None, "its token is gone"
 
 
 def test_rows_of_a_cell_come_newest_first_and_each_once():
@@ -235,18 +241,17 @@ class NoRows:
 
 def test_without_queries_a_sentence_stands_where_maps_would_be_blank(headless, monkeypatch):
     said = []
-    monkeypatch.setattr(heads, "wrapped", lambda ui, words, *rest, **named: said.append(words))
+    monkeypatch.setattr(unread, "wrapped", lambda ui, words, *rest, **named: said.append(words))
     messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
-    one = headless(
-        AppState(model=MODEL, executor=EXECUTOR, context_used=40, tree=ConversationTree(messages))
-    )
+    state = AppState(model=MODEL, executor=EXECUTOR, tree=ConversationTree(messages))
+    one = headless(with_cached(state, owners=(0,) * 20 + (1,) * 20))
     one.ui.maps = NoRows()
     choice = replace(one.state.attention, locked=((0, 1),))
     one.program.do(SetAttention(choice))
     one.driver.click("tab.attention")
     one.driver.click("tab.head")
     one.driver.frames(2)
-    assert set(said) == {heads.WHY}
+    assert set(said) == {unread.QUERIES.format(n=40)}
     assert one.driver.shows("head.read")
     one.driver.click("attention.read")
     assert one.did(ReadAgain) == [ReadAgain()], "all queries are made again"
@@ -268,10 +273,11 @@ def test_an_opened_conversation_is_read_before_it_has_maps(headless, monkeypatch
     drawn.clear()
     one.driver.click("tab.attention")
     assert set(drawn) == {NoText.problem, grid.EMPTY} and not one.driver.shows("attention.read")
+    monkeypatch.setattr(unread, "wrapped", lambda ui, words, *rest, **named: drawn.append(words))
     drawn.clear()
     one.program.state = replace(one.state, tree=ConversationTree(messages))
     one.driver.frames(2)
-    assert set(drawn) == {heads.UNREAD}
+    assert set(drawn) == {unread.NOTHING}
     one.driver.click("attention.read")
     assert one.did(ReadAgain) == [ReadAgain()]
 
@@ -309,10 +315,9 @@ def test_a_text_without_its_queries_is_read_again_from_every_view(headless, maps
     """Not where reading it again would bring no more."""
     messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
     state = AppState(
-        model=MODEL, executor=EXECUTOR, context_used=40, tree=ConversationTree(messages),
-        owners=(0,) * 20 + (1,) * 20, xray=XRay(shown=True),
-    )  # fmt: skip
-    one = headless(state, size=(1600, 1000))
+        model=MODEL, executor=EXECUTOR, tree=ConversationTree(messages), xray=XRay(shown=True)
+    )
+    one = headless(with_cached(state, owners=(0,) * 20 + (1,) * 20), size=(1600, 1000))
     one.ui.maps = maps()
     one.driver.click("tab.attention")
     helps = maps in (LastRow, NoRows)
@@ -336,7 +341,7 @@ class Scored(SomeRows):
 ])  # fmt: skip
 def test_no_frame_waits_for_scores_that_never_come(headless, monkeypatch, scored, pending, waits):
     """Rows whose queries are gone have none; what is not computed for long, neither."""
-    one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40))
+    one = headless(with_cached(AppState(model=MODEL, executor=EXECUTOR), used=40))
     maps = one.ui.maps = Scored()
     maps.scored_rows, maps.pending = scored, pending
     one.driver.click("tab.attention")
@@ -349,7 +354,7 @@ def test_no_frame_waits_for_scores_that_never_come(headless, monkeypatch, scored
 
 
 def test_columns_of_the_grid_are_numbered_and_no_head_is_a_click_from_one(headless):
-    one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40))
+    one = headless(with_cached(AppState(model=MODEL, executor=EXECUTOR), used=40))
     one.ui.maps = SomeRows()
     one.driver.click("tab.attention")
     one.driver.click("tab.head")
@@ -366,7 +371,7 @@ def test_columns_of_the_grid_are_numbered_and_no_head_is_a_click_from_one(headle
 def test_filters_never_lie_under_the_buttons_beside_them(headless, wide):
     """In a column of so many text sizes filters stand below."""
     sides = Sides(sizes=Sizes(list_width=10.0, inspector_width=wide))
-    state = AppState(model=MODEL, executor=EXECUTOR, context_used=40)
+    state = with_cached(AppState(model=MODEL, executor=EXECUTOR), used=40)
     one = headless(replace(state, layouts=Layouts("inspect", "inspect", sides, sides, sides)))
     one.ui.maps = SomeRows()
     one.driver.frames(5)

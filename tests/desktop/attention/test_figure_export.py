@@ -9,10 +9,12 @@ from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention import colors, work
 from llm_lite.desktop.features.attention import figures
-from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.figures.view import SavePaths, default_path
-from llm_lite.desktop.features.program.model import ExportAttention, SetAttention
+from llm_lite.desktop.features.program.model import ExportAttention
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.render.png import read_png
 from llm_lite.desktop.widgets.theme import DARK
@@ -145,7 +147,7 @@ def test_an_encoders_text_is_a_picture_with_where_a_token_looks(stage, tmp_path)
     stage.driver.frames(3)
     plain = saved(stage, "text", tmp_path / "plain.png")
     stage.driver.click("encoding.token.3")
-    stage.driver.wait("its look", lambda s: s.attention_rows is not None)
+    stage.driver.wait("its look", lambda s: ROWS.answer(s) is not None)
     held = saved(stage, "text", tmp_path / "held.png")
     assert held.shape[0] > plain.shape[0], "the scale of colours stands above the tokens"
     strongest = np.array(colors.table("viridis", False)[255][:3])

@@ -4,14 +4,16 @@ import random
 
 import pytest
 
-from llm_lite.core.messages import AttentionRows, GenerationStats
+from llm_lite.core.messages import AttentionRows, GenerationStats, ReadAttentionRows
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import coloring
-from llm_lite.desktop.features.attention.heads import Around, details_key, fit_maps
+from llm_lite.desktop.features.attention.heads import Around, fit_maps
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import HEAD_ROWS
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
-from llm_lite.desktop.features.program.model import SetAttention, SetFontSize
-from llm_lite.desktop.features.program.state import AppState, RowDetails
+from llm_lite.desktop.features.program.model import SetFontSize
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization import step_profile
 from llm_lite.desktop.features.quantization.divergence import legend_of
 from llm_lite.desktop.widgets.plots import axes, head_grid
@@ -21,6 +23,7 @@ from llm_lite.desktop.widgets.plots.legend import LegendEntry, legend_height
 from llm_lite.desktop.widgets.plots.shares import filled
 from llm_lite.desktop.widgets.step_flame import WAITING, lay_out
 from tests.desktop.attention.test_attention_views import SomeRows
+from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.fake_tasks import STEP
 
@@ -46,18 +49,17 @@ def test_bars_are_as_long_as_their_shares():
 
 def test_bars_of_all_heads_have_one_scale(headless):
     """What three tokens look at most, by heads whose largest shares are 8.4, 17.5 and 46.6 %."""
-    one = headless(AppState(model=MODEL, executor=EXECUTOR, context_used=40), size=(1920, 1080))
+    state = with_cached(AppState(model=MODEL, executor=EXECUTOR), ["word"] * 40)
+    one = headless(state, size=(1920, 1080))
     one.ui.maps = SomeRows()
     heads = {(0, 0): 0.084, (0, 1): 0.175, (1, 0): 0.466}
-    positions = tuple("word" for _ in range(40))
-    one.program.state = replace(one.state, positions=positions)
     one.program.do(SetAttention(replace(one.state.attention, locked=tuple(heads), large=True)))
-    key = details_key(one.state, 39)
-    rows = tuple(
-        (head, AttentionRows(39, "from", (share, share / 2, *[0.0] * 38), ""))
+    rows = {
+        head: AttentionRows(39, "from", (share, share / 2, *[0.0] * 38), "")
         for head, share in heads.items()
-    )
-    one.program.state = replace(one.state, row_details=RowDetails(key, rows=rows))
+    }
+    question = ReadAttentionRows(39, "from", "heads")
+    one.program.state = with_answer(one.state, HEAD_ROWS, question, rows)
     one.driver.frames(3)
     lengths = {}
     for (layer, head), share in heads.items():
@@ -133,7 +135,7 @@ def test_the_grid_names_its_axes_at_any_text_size(headless, monkeypatch, text):
         upright(draw, words, *rest)
     )  # fmt: skip
     sides = Sides(sizes=Sizes(list_width=10.0, inspector_width=30.0))
-    state = AppState(model=MODEL, executor=EXECUTOR, context_used=40)
+    state = with_cached(AppState(model=MODEL, executor=EXECUTOR), used=40)
     one = headless(
         replace(state, layouts=Layouts("inspect", "inspect", sides, sides, sides)),
         size=(1600, 1000),

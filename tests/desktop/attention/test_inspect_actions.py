@@ -32,12 +32,25 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import model as inspecting
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import (
+    NOTHING_LOCKED,
+    ROWS,
+    ask_pointed,
+    pointed_rows,
+)
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Regenerate, Send
-from llm_lite.desktop.features.program.model import OpenModel, SetAttention
+from llm_lite.desktop.features.program.asking import Ask
+from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import Message
+from llm_lite.desktop.features.steer import model as steering
+from llm_lite.desktop.features.steer.view import EFFECT
+from llm_lite.desktop.features.tokens import model as looking
+from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, XRay, unread
 from llm_lite.desktop.features.tree import model as forking
+from llm_lite.desktop.features.tree import model as switching
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.other_versions import others
 from tests.desktop.program.test_state import READY, STATS, asked, play
@@ -92,6 +105,13 @@ def test_what_is_said_anew_has_no_positions_until_it_is_read():
     assert play(state, ModelLoaded(MODEL, EXECUTOR, 1.0))[0].owners == ()
 
 
+def pointing_at(position):
+    """The pointer is at a token: the state, and what is asked about it."""
+    state, _ = play(answered(), looking.SetXRay(XRay(True, at=position)))
+    state, (asked,) = play(state, *ask_pointed(state))
+    return state, asked
+
+
 @pytest.mark.parametrize(
     ("xray", "look"),
     [
@@ -106,36 +126,38 @@ def test_what_is_said_anew_has_no_positions_until_it_is_read():
 )
 def test_pointing_at_a_token_asks_where_it_looks(xray, look):
     state = replace(answered(), attention=AttentionChoice(((4, 1), (5, 0)), exclude_first=True))
-    state, commands = play(state, inspecting.SetXRay(xray), inspecting.SetXRay(xray))
+    state, _ = play(state, looking.SetXRay(xray))
+    state, commands = play(state, *ask_pointed(state))
     assert commands == [ReadAttentionRows(3, *look, without_first=True)]
+    assert ask_pointed(state) == [], "one question at a time"
     rows, other = AttentionRows(3, look[0], (0.5, 0.5)), AttentionRows(3, "from", (1.0,))
     before = replace(commands[0], layer=5)
     state, _ = play(state, (other, before), (rows, commands[0]), (other, before))
-    assert state.attention_rows == rows, "an answer that nobody waits for is dropped"
-    state, commands = play(state, inspecting.SetXRay(replace(xray, at=None)))
-    assert (state.attention_rows, commands) == (None, [])
+    assert pointed_rows(state) == rows, "an answer that nobody waits for is dropped"
+    assert ask_pointed(state) == []
+    state, _ = play(state, looking.SetXRay(replace(xray, at=None)))
+    assert (pointed_rows(state), ask_pointed(state)) == (None, [])
 
 
 def test_a_late_answer_is_not_shown_once_the_pointer_has_left():
-    xray = XRay(True, at=3)
-    state, (asked,) = play(
-        answered(), inspecting.SetXRay(xray), inspecting.SetXRay(replace(xray, at=None))
-    )
+    state, asked = pointing_at(3)
+    state, _ = play(state, looking.SetXRay(XRay(True)))
     state, _ = play(state, (AttentionRows(3, "from", (1.0,)), asked), (Ended(), asked))
-    assert state.attention_rows is None
+    assert pointed_rows(state) is None
 
 
 def test_why_there_are_no_rows_is_shown():
-    state, (asked,) = play(answered(), inspecting.SetXRay(XRay(True, at=3)))
+    state, asked = pointing_at(3)
     state, _ = play(state, (Ended("no queries are kept"), asked))
-    assert (state.attention_rows.note, state.rows_asked) == ("no queries are kept", None)
+    assert (pointed_rows(state).note, ROWS.waiting(state)) == ("no queries are kept", None)
+    assert ask_pointed(state) == [], "nor is it asked again and again"
 
 
 def test_locked_heads_need_heads_that_are_locked():
-    state, commands = play(answered(), inspecting.SetXRay(XRay(True, "locked", at=2)))
-    assert (commands, state.attention_rows.note) == ([], inspecting.NOTHING_LOCKED)
-    state, commands = play(state, SetAttention(AttentionChoice(((4, 1),))))
-    assert commands == [ReadAttentionRows(2, "from", "heads", ((4, 1),))]
+    state, _ = play(answered(), looking.SetXRay(XRay(True, "locked", at=2)))
+    assert (ask_pointed(state), pointed_rows(state).note) == ([], NOTHING_LOCKED)
+    state, _ = play(state, SetAttention(AttentionChoice(((4, 1),))))
+    assert play(state, *ask_pointed(state))[1] == [ReadAttentionRows(2, "from", "heads", ((4, 1),))]
 
 
 def test_continue_from_another_choice_keeps_the_old_answer():
@@ -156,18 +178,26 @@ def test_continue_from_another_choice_keeps_the_old_answer():
     assert [(t.id, t.probability) for t in tokens] == [(11, 0.5), (9, 0.2), (14, 0.7)]
     assert tokens[0].alternatives == BEST, "as it was judged before"
     assert state.tree.version(1) == 1
-    back, commands = play(state, inspecting.SwitchVersion(1, 0))
+    back, commands = play(state, switching.SwitchVersion(1, 0))
     assert (texts(back), commands) == (["hi", "one two"], [])
     assert back.messages[1].tokens == before.messages[1].tokens
     assert back.owners == (TEMPLATE, 0), "the cache holds the other one"
-    assert texts(play(back, inspecting.SwitchVersion(1, 1))[0]) == ["hi", "one other end"]
+    forth = play(back, switching.SwitchVersion(1, 1))[0]
+    assert texts(forth) == ["hi", "one other end"]
+    assert forth.owners == state.owners, "which is in front again"
     assert back.tree.versions(1) == state.tree.versions(1)
 
 
 def other_version():
     """The first answer shown, the second in the cache."""
-    state, _ = play(answered(), forking.ContinueFrom(1, 1, OTHER), GenerationFinished("end", STATS))
-    return play(state, inspecting.SwitchVersion(1, 0))[0]
+    state, _ = play(
+        answered(),
+        forking.ContinueFrom(1, 1, OTHER),
+        GenerationStarted(2, 0, PROMPT),
+        TokenDecoded(9, "other", 0.5, 3),
+        GenerationFinished("end", STATS),
+    )
+    return play(state, switching.SwitchVersion(1, 0))[0]
 
 
 def test_a_version_is_read_again():
@@ -193,7 +223,7 @@ def test_a_version_is_read_again():
         Send("more"),
         Regenerate(),
         NewChat(),
-        inspecting.SwitchVersion(1, 1),
+        switching.SwitchVersion(1, 1),
         OpenModel("x"),
     ],
 )
@@ -219,7 +249,7 @@ def test_what_followed_goes_and_comes_with_its_version():
     assert texts(state) == ["hi", "one two", "more", "one two"]
     state, _ = play(state, forking.ContinueFrom(1, 0, OTHER), GenerationFinished("end", STATS))
     assert texts(state) == ["hi", ""]
-    state, _ = play(state, inspecting.SwitchVersion(1, 0))
+    state, _ = play(state, switching.SwitchVersion(1, 0))
     assert texts(state) == ["hi", "one two", "more", "one two"]
 
 
@@ -233,13 +263,13 @@ def test_answering_again_keeps_the_answer():
     "action",
     [
         forking.ContinueFrom(1, 1, OTHER),
-        inspecting.SwitchVersion(1, 0),
-        inspecting.AnswerSteered(),
+        switching.SwitchVersion(1, 0),
+        steering.AnswerSteered(),
         Regenerate(),
     ],
 )
 def test_nothing_is_changed_under_an_answer_that_is_being_written(action):
-    state = play(answered(), inspecting.Steer(ABLATED), Regenerate())[0]
+    state = play(answered(), steering.Steer(ABLATED), Regenerate())[0]
     after, commands = play(state, action)
     assert (commands, after.messages) == ([], state.messages)
     assert "being written" in after.notices[-1].text
@@ -247,27 +277,26 @@ def test_nothing_is_changed_under_an_answer_that_is_being_written(action):
 
 def test_gains_are_told_at_once_and_their_effect_is_asked_one_at_a_time():
     half = (((0.5,) * 9), *((1.0,) * 9,) * 29)
-    state, commands = play(answered(), inspecting.Steer(half), inspecting.Steer(ABLATED))
-    assert commands == [SetGains(half), CompareGains(), SetGains(ABLATED)]
-    first = commands[1]
-    state, commands = play(state, (GainsEffect(0.5), first), (Ended(), first))
-    assert (state.steering.effect.kl, commands) == (0.5, [CompareGains()])
-    second = commands[0]
-    state, commands = play(state, (GainsEffect(9.0), first), (GainsEffect(0.75), second))
-    assert (state.steering.effect.kl, commands) == (0.75, [])
-    state, commands = play(state, (Ended(), second))
-    assert commands == []
-    state, commands = play(state, inspecting.Steer(None))
-    assert commands == [SetGains(ONES), CompareGains()]
-    assert play(state, inspecting.Steer(ONES))[0].steering.gains is None
-    assert play(READY, inspecting.Steer(ABLATED))[1] == [SetGains(ABLATED)], (
-        "nothing to compare yet"
-    )
+    state, commands = play(answered(), steering.Steer(half), steering.Steer(ABLATED))
+    assert commands == [SetGains(half), SetGains(ABLATED)]
+    asks = EFFECT.wanted(state, CompareGains())
+    state, (first,) = play(state, *asks)
+    assert EFFECT.wanted(state, CompareGains()) == [], "one at a time"
+    state, _ = play(state, (GainsEffect(0.5), first), (Ended(), first))
+    assert EFFECT.answer(state).kl == 0.5 and EFFECT.wanted(state, CompareGains()) == []
+    state, _ = play(state, steering.Steer(half))
+    assert EFFECT.answer(state) is None, "it is of other gains"
+    state, (second,) = play(state, *EFFECT.wanted(state, CompareGains()))
+    state, _ = play(state, (GainsEffect(9.0), first), (GainsEffect(0.75), second))
+    assert EFFECT.answer(state).kl == 0.75
+    state, commands = play(state, (Ended(), second), steering.Steer(None))
+    assert commands == [SetGains(ONES)] and EFFECT.answer(state) is None
+    assert play(state, steering.Steer(ONES))[0].steering.gains is None
 
 
 def test_another_model_begins_unsteered():
     other = replace(MODEL, path="/models/other.gguf")
-    steered, _ = play(answered(), inspecting.Steer(ABLATED))
+    steered, _ = play(answered(), steering.Steer(ABLATED))
     state, commands = play(steered, ModelLoaded(other, EXECUTOR, 1.0))
     assert state.steering.gains is None
     assert not [command for command in commands if isinstance(command, SetGains)]
@@ -277,7 +306,7 @@ def test_the_conversations_gains_come_back_with_their_model():
     other = replace(MODEL, path="/models/other.gguf")
     state, commands = play(
         answered(),
-        inspecting.Steer(ABLATED),
+        steering.Steer(ABLATED),
         ModelLoaded(other, EXECUTOR, 1.0),
         ModelLoaded(MODEL, EXECUTOR, 1.0),
     )
@@ -286,69 +315,69 @@ def test_the_conversations_gains_come_back_with_their_model():
 
 
 def test_the_steered_answer_has_the_random_numbers_of_the_first():
-    state, commands = play(answered(), inspecting.AnswerSteered())
+    state, commands = play(answered(), steering.AnswerSteered())
     assert commands == [], "there is nothing to compare without gains"
-    state, commands = play(state, inspecting.Steer(ABLATED), inspecting.AnswerSteered())
+    state, commands = play(state, steering.Steer(ABLATED), steering.AnswerSteered())
     command = commands[-1]
     assert (command.gains, command.messages) == (ABLATED, (ChatMessage("user", "hi"),))
     assert command.sampling == others(state, 1)[0].sampling
     assert command.sampling.seed is not None
     assert (state.comparing.index, state.comparing.base) == (1, others(state, 1)[0].id)
-    state, _ = play(state, GenerationFinished("end", STATS), inspecting.AnswerSteered())
+    state, _ = play(state, GenerationFinished("end", STATS), steering.AnswerSteered())
     assert state.comparing.base == others(state, 1)[0].id, "still beside the first"
     assert len(others(state, 1)) == 2
     assert (
-        play(state, GenerationFinished("end", STATS), inspecting.EndComparison())[0].comparing
-        is None
+        play(state, GenerationFinished("end", STATS), steering.EndComparison())[0].comparing is None
     )
 
 
 def test_two_answers_are_compared_over_all_that_the_first_says():
     """Once the second is whole; what the engine says of another comparison is nothing to this."""
     first = answered()
-    state, commands = play(first, inspecting.Steer(ABLATED), inspecting.AnswerSteered())
+    state, commands = play(first, steering.Steer(ABLATED), steering.AnswerSteered())
     assert not [c for c in commands if isinstance(c, CompareAnswer)]
     state, commands = play(state, *WHOLE)
     (asked,) = [c for c in commands if isinstance(c, CompareAnswer)]
     assert asked.asked.messages == (ChatMessage("user", "hi"),)
     assert asked.tokens == tuple(token.id for token in first.messages[1].tokens) != ()
-    assert asked.gains == (None, ABLATED) and not state.comparing.over
+    assert asked.gains == (None, ABLATED) and steering.DIVERGENCE.answered(state) is None
     assert play(state, (AnswerDivergence((9.0,)), replace(asked, tokens=())))[0] == state
     state, commands = play(state, (AnswerDivergence((0.5, 1.5)), asked), (Ended(), asked))
-    assert state.comparing.kl == (0.5, 1.5) and state.comparing.over and commands == []
-    left, commands = play(state, inspecting.EndComparison())
+    assert steering.DIVERGENCE.answer(state).kl == (0.5, 1.5) and commands == []
+    left, commands = play(state, steering.EndComparison())
     assert left.comparing is None and commands == []
 
 
 def test_a_comparison_that_a_person_leaves_is_stopped():
-    state, _ = play(answered(), inspecting.Steer(ABLATED), inspecting.AnswerSteered())
+    state, _ = play(answered(), steering.Steer(ABLATED), steering.AnswerSteered())
     state, commands = play(state, *WHOLE)
     (asked,) = [c for c in commands if isinstance(c, CompareAnswer)]
-    for action in (inspecting.EndComparison(), Send("Next?")):
+    for action in (steering.EndComparison(), Send("Next?")):
         left, commands = play(state, action)
         assert Cancel(asked) in commands and left.comparing is None
     failed, commands = play(state, (Ended("stopped"), asked))
-    assert failed.comparing.over and failed.comparing.kl == () and commands == []
+    assert steering.DIVERGENCE.answer(failed) is None and commands == []
+    assert steering.DIVERGENCE.problem(failed) == "stopped"
 
 
 def test_the_lens_asks_and_takes_its_own_answer():
-    state, commands = play(answered(), inspecting.ShowLens(3, ("key",)))
-    assert (commands, state.lens.key) == ([Inspect(3)], ("key",))
+    state, commands = play(answered(), Ask(LENS, Inspect(3)))
+    assert commands == [Inspect(3)]
     (asked,), result = commands, LensResult(3, (LensRow(0, ()),))
     state, _ = play(state, (LensResult(3, ()), Inspect(3)), (result, asked), (Ended(), asked))
-    assert (state.lens.result, state.lens.asked, state.lens.problem) == (result, None, "")
+    assert (LENS.answer(state), LENS.waiting(state), LENS.problem(state)) == (result, None, "")
 
 
 def test_rows_that_give_way_to_others_show_no_problem():
-    state, (asked,) = play(answered(), inspecting.SetXRay(XRay(True, at=3)))
+    state, asked = pointing_at(3)
     state, _ = play(state, (Ended("a newer request has taken its place", unwanted=True), asked))
-    assert state.attention_rows is None
+    assert pointed_rows(state) is None and ask_pointed(state) != [], "it is asked again"
 
 
 def test_why_there_is_no_lens_is_shown():
-    state, (asked,) = play(answered(), inspecting.ShowLens(3, ("key",)))
+    state, (asked,) = play(answered(), Ask(LENS, Inspect(3)))
     state, _ = play(state, (Ended("there is no such position"), asked))
-    assert (state.lens.asked, state.lens.problem) == (None, "there is no such position")
+    assert (LENS.waiting(state), LENS.problem(state)) == (None, "there is no such position")
 
 
 def test_an_answer_that_said_nothing_is_not_kept():

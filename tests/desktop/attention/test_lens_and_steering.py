@@ -6,6 +6,7 @@ from imgui_bundle import imgui
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     Alternative,
+    CompareGains,
     GainsEffect,
     Generate,
     Inspect,
@@ -14,13 +15,15 @@ from llm_lite.core.messages import (
     SetGains,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import ReadAgain, Steer
+from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.conversation import first_difference
 from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
-from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState, Message, Running, Token
-from llm_lite.desktop.features.tokens.lens import _position, leads_words, settled
+from llm_lite.desktop.features.steer.model import Steer
+from llm_lite.desktop.features.steer.view import EFFECT
+from llm_lite.desktop.features.tokens.lens import LENS, _position, leads_words, settled
+from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_answers import lens
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
@@ -32,6 +35,11 @@ from tests.desktop.tokens.test_token_views import ask
 talk = test_token_views.talk  # a fixture
 
 
+def asked_lens(state):
+    known = LENS.answered(state)
+    return known and known.question
+
+
 def test_the_lens_follows_the_newest_token_at_leisure(headless):
     one = headless(AppState(), size=(1400, 1700))
     engine = FakeEngine(0.01)
@@ -40,7 +48,7 @@ def test_the_lens_follows_the_newest_token_at_leisure(headless):
     one.driver.wait("the model", lambda s: s.model is not None)
     one.driver.click("tab.lens")
     ask(one)
-    one.driver.wait("the lens", lambda s: not s.lens.asked)
+    one.driver.wait("the lens", lambda s: not LENS.waiting(s))
     asked = [inspect.position for inspect in sent(engine, Inspect)]
     assert asked == sorted(set(asked)) and asked[-1] == one.state.context_used - 1
     tokens = len(one.state.messages[1].tokens)
@@ -67,7 +75,7 @@ def test_heads_are_ablated_weighed_and_restored(talk):
     (gains,) = (command.gains for command in sent(engine, SetGains))
     assert gains[2] == (1.0,) * 4 + (0.0,) + (1.0,) * 4
     assert all(row == (1.0,) * 9 for n, row in enumerate(gains) if n != 2)
-    one.driver.wait("the effect", lambda s: s.steering.effect is not None)
+    one.driver.wait("the effect", lambda s: EFFECT.answer(s) is not None)
     drag(one, "steer.1.0", 50)
     assert one.state.steering.gains[1][0] == pytest.approx(1.6, abs=0.02)
     drag(one, "steer.1.0", -400)
@@ -124,7 +132,7 @@ def test_where_answers_part():
 )
 def test_the_lens_asks_only_of_what_the_cache_holds(running, newest):
     """The newest token of an answer comes into the cache with the one behind it."""
-    state = AppState(model=MODEL, context_used=29, running=running)
+    state = replace(with_cached(AppState(model=MODEL), used=29), running=running)
     assert _position(state) == newest
     held = replace(state, attention=AttentionChoice(row=28))
     assert _position(held) == newest
@@ -144,12 +152,14 @@ def test_the_lens_asks_of_the_token_that_is_held(talk):
     one.driver.click("tab.lens")
     last = one.state.context_used - 1
     assert [inspect.position for inspect in sent(engine, Inspect)] == [last]
-    one.driver.wait("the lens", lambda s: not s.lens.asked)
+    one.driver.wait("the lens", lambda s: not LENS.waiting(s))
     one.driver.frames(3)
     assert len(sent(engine, Inspect)) == 1
     one.program.do(SetAttention(AttentionChoice(row=7)))
-    one.driver.wait("the lens", lambda s: s.lens.key[:1] == (7,))
-    one.driver.wait("the lens", lambda s: not s.lens.asked)
+    one.driver.wait(
+        "the lens", lambda s: LENS.answered(s) and LENS.answered(s).question == Inspect(7)
+    )
+    one.driver.wait("the lens", lambda s: not LENS.waiting(s))
     assert sent(engine, Inspect)[-1].position == 7
     one.driver.frames(2)
     assert one.driver.shows("lens.table")
@@ -177,11 +187,10 @@ def test_the_effect_of_gains_is_told_whole(headless, wide):
     sides = Sides(sizes=Sizes(list_width=12.0, inspector_width=wide))
     state = replace(READY, layouts=Layouts("inspect", "inspect", sides, sides, sides))
     gains = ((0.5,) * MODEL.heads,) * MODEL.layers
-    one = headless(state, size=(1600, 900))
+    one = headless(with_cached(state, used=5), size=(1600, 900))
     one.driver.click("tab.steer")
     one.program.do(Steer(gains))
-    steering = replace(one.state.steering, effect=GainsEffect(1.25))
-    one.program.state = replace(one.state, steering=steering)
+    one.program.state = with_answer(one.state, EFFECT, CompareGains(), GainsEffect(1.25))
     one.driver.frames(3)
     _, _, right, _ = one.driver.rect("view.steer")
     assert one.driver.rect("steer.effect")[2] <= right

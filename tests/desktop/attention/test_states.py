@@ -3,35 +3,35 @@
 import numpy as np
 import pytest
 
-from llm_lite.core.errors import RequestError
 from llm_lite.core.history import ConversationTree
-from llm_lite.core.messages import Ended, ReadStates
+from llm_lite.core.messages import ReadStates
 from llm_lite.core.messages.remote import HeldCache, RemoteModel, RemoteServer
 from llm_lite.core.plan.attention_layers import RECURRENT
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention import state_head
-from llm_lite.desktop.features.attention.model import REPLIES, LookAtState, look_at_state
+from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.state import AttentionChoice
-from llm_lite.desktop.features.attention.state_cells import life_share, shown_life
+from llm_lite.desktop.features.attention.state_cells import STATES, life_share, shown_life
 from llm_lite.desktop.features.attention.state_head import colored, largest, level, percents
 from llm_lite.desktop.features.attention.view import shown_states
-from llm_lite.desktop.features.program.model import SetAttention
-from llm_lite.desktop.features.program.state import AppState, Message, Running, StatesLook
+from llm_lite.desktop.features.program.asking import Ask
+from llm_lite.desktop.features.program.cached_text import decoded
+from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.remote.state import Connection, RemoteState
 from tests.desktop.attention.test_attention_views import SomeRows
+from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_answers import read_states
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
 TOKENS = 40
 MESSAGES = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
-STATE = AppState(
+TALK = AppState(
     model=replace(MODEL, recurrent_layers=(0, 2), delta_layers=(0, 2)),
     executor=EXECUTOR,
-    context_used=TOKENS,
-    owners=(0,) * TOKENS,
-    positions=tuple(f"t{n}" for n in range(TOKENS)),
     tree=ConversationTree(MESSAGES),
 )
+OWNERS = (*(0,) * (TOKENS - 3), 1, 1, 1)
+STATE = with_cached(TALK, [f"t{n}" for n in range(TOKENS)], OWNERS)
 
 
 class WithStates(SomeRows):
@@ -52,16 +52,21 @@ def shown(headless):
 
 def answer(one):
     """As an engine does, to what was asked last."""
-    asked = one.did(LookAtState)[-1]
-    found = read_states(ReadStates(*asked.head), TOKENS, (0, 2))
-    look = StatesLook(asked.key, None, found, asked.key)
-    one.program.state = replace(one.state, states=look)
+    asked = asked_of(one)[-1]
+    found = read_states(asked, TOKENS, (0, 2))
+    one.program.state = with_answer(one.state, STATES, asked, found)
     one.driver.frames(3)
 
 
+def asked_of(one):
+    return [did.question for did in one.did(Ask) if did.slot is STATES]
+
+
 def test_a_click_on_a_cell_shows_the_head(shown):
-    asked = shown.did(LookAtState)
-    assert [one.head for one in asked] == [(0, 0)], "once, for what the grid tells of all heads"
+    asked = asked_of(shown)
+    assert [(one.layer, one.head) for one in asked] == [(0, 0)], (
+        "once, for what the grid tells of all heads"
+    )
     assert not shown.driver.shows("state.0.0")
     answer(shown)
     assert all(shown.driver.shows(f"state.{layer}.{head}") for layer in (0, 2) for head in (0, 1))
@@ -70,7 +75,7 @@ def test_a_click_on_a_cell_shows_the_head(shown):
     assert shown.state.attention.state_head == (2, 1)
     assert not shown.driver.shows("state.map"), "of another head nothing is shown"
     assert shown.driver.shows("state.close"), "the Head view is in front"
-    assert shown.did(LookAtState)[-1].head == (2, 1)
+    assert asked_of(shown)[-1] == ReadStates(2, 1)
     answer(shown)
     shown.driver.point("state.map")
     assert shown.driver.shows("state.map")
@@ -107,31 +112,32 @@ def test_convolutions_are_named_and_not_asked_for(headless):
     one.ui.maps = WithStates()
     one.driver.click("tab.attention")
     one.driver.frames(3)
-    assert not one.did(LookAtState) and one.driver.shows("attention.1.0")
+    assert not asked_of(one) and one.driver.shows("attention.1.0")
     assert not one.driver.shows("state.0.0") and not one.driver.shows("attention.states.key")
     some = replace(MODEL, recurrent_layers=(0, 2), delta_layers=(2,))
     (asked,) = state_head.requests(replace(STATE, model=some), AttentionChoice())
-    assert asked.head == (2, 0), "the first that has heads"
+    assert asked.question == ReadStates(2, 0), "the first that has heads"
 
 
 def test_when_states_are_read():
     choice = AttentionChoice()
     (asked,) = state_head.requests(STATE, choice)
-    assert asked.head == (0, 0)
-    running = Running(1, -1)
+    assert asked.question == ReadStates(0, 0)
+    known = with_answer(STATE, STATES, asked.question, "read")
     for state in (
-        replace(STATE, running=running),  # its tokens run once more
-        replace(STATE, context_used=0),
-        replace(STATE, owners=(0,) * 5),  # the rest is of another conversation
+        replace(STATE, running=Running(1, -1)),  # its tokens run once more
+        TALK,  # the cache holds another text
         replace(STATE, model=MODEL),
-        replace(STATE, states=StatesLook(asked.key)),
+        known,
     ):
         assert state_head.requests(state, choice) == []
     for state in (
-        replace(STATE, executor=replace(EXECUTOR, mode="fp32")),
-        replace(STATE, positions=(*STATE.positions, "x"), owners=(0,) * 41, context_used=41),
+        replace(known, executor=replace(EXECUTOR, mode="fp32")),
+        replace(known, cached=decoded(STATE.cached, [(9, "x")], 1, TOKENS + 1)),
     ):
-        assert state_head.requests(replace(state, states=StatesLook(asked.key)), choice)
+        assert STATES.answer(state) is None and state_head.requests(state, choice)
+    writing = replace(state, running=Running(1, -1))
+    assert STATES.answer(writing) == "read", "of the first tokens, while more are written"
 
 
 def test_a_server_is_asked_once_it_has_answered(shown):
@@ -142,11 +148,11 @@ def test_a_server_is_asked_once_it_has_answered(shown):
     cache = HeldCache(TOKENS, 0, 128, 8, 1, 1)
     after = replace(before, remote=replace(remote, cache=cache))
     (asked,) = state_head.requests(after, AttentionChoice())
-    assert asked.head == (0, 0)
+    assert asked.question == ReadStates(0, 0)
     choice = AttentionChoice(state_head=(2, 1))
     shown.program.state = replace(after, attention=choice)
     shown.driver.frames(3)
-    assert shown.did(LookAtState)[-1].head == (2, 1)
+    assert asked_of(shown)[-1] == ReadStates(2, 1)
     answer(shown)
     shown.driver.click("tab.head")
     assert shown.driver.shows("state.map")
@@ -158,27 +164,8 @@ def test_a_server_is_asked_once_it_has_answered(shown):
 def test_why_nothing_is_shown():
     assert state_head.why_none(STATE) == state_head.READING
     assert state_head.why_none(replace(STATE, running=Running(1, -1))) == state_head.SOON
-    other = replace(STATE, owners=(0,) * 5)
-    assert state_head.why_none(other) == state_head.UNREAD
-    assert state_head.why_none(replace(STATE, context_used=0)) == state_head.UNREAD
-    empty = replace(STATE, context_used=0, tree=ConversationTree())
+    empty = replace(TALK, tree=ConversationTree())
     assert state_head.why_none(empty) == state_head.NOTHING
-
-
-def test_a_reply_is_kept_with_what_it_is_of():
-    asked = state_head.requests(STATE, AttentionChoice())[0]
-    state, (command,) = look_at_state(asked, STATE, 0.0)
-    assert command == ReadStates(0, 0)
-    found = read_states(command, TOKENS, (0, 2))
-    reply = REPLIES[ReadStates]
-    after = reply(found, command, state, 0.0)
-    assert (after.states.read, after.states.read_of) == (found, asked.key)
-    ended = reply(Ended(), command, after, 0.0)
-    assert ended.states.asked is None and ended.states.read is found
-    other = ReadStates(2, 0)
-    assert reply(found, other, state, 0.0) is state, "of a request that gave way"
-    failed = reply(Ended(str(RequestError("no"))), command, state, 0.0)
-    assert (failed.states.problem, failed.states.asked) == ("no", None)
 
 
 def test_layers_of_states_pass_the_filters():

@@ -22,33 +22,39 @@ from llm_lite.core.messages import (
     GenerationStarted,
     GenerationStats,
     MeasureCache,
+    PrefillProgress,
     PromptToken,
     TokenDecoded,
 )
 from llm_lite.core.plan.plan import row_bytes
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.model import (
-    AskMeasure,
+    MEASURE,
     ColorCache,
     PointAt,
     SetOverflow,
+    measured,
+    measured_positions,
+    problem,
 )
-from llm_lite.desktop.features.cache.state import (
-    CacheState,
-    age,
-    retyped,
-    reused_positions,
-    rewritten,
-    serials,
-    unseen,
-    used_bytes,
-)
+from llm_lite.desktop.features.cache.state import retyped, used_bytes
 from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Send
 from llm_lite.desktop.features.chat.reading import forecast, token_id, with_turns
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.asking import Ask
+from llm_lite.desktop.features.program.cached_text import (
+    CachedText,
+    age,
+    reused_positions,
+    rewritten,
+    serials,
+    turns,
+    unseen,
+)
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, passage, places
+from tests.desktop.cached import with_cached
 from tests.desktop.fake_model import EXECUTOR, MODEL, ROW
 from tests.desktop.reports import fold_reports
 
@@ -99,13 +105,13 @@ def two_turns(reused=9):
 
 def test_ages_count_what_was_computed_since():
     state = two_turns()
-    made = serials(state.cache, len(state.owners)).tolist()
+    made = serials(state.in_front, len(state.owners)).tolist()
     assert made == list(range(16)), "9 were there, 6 + 6 and 4 more were computed in order"
-    assert [age(state.cache, p) for p in (0, 8, 15)] == [15, 7, 0]
-    assert state.cache.reused == 9
+    assert [age(state.in_front, p) for p in (0, 8, 15)] == [15, 7, 0]
+    assert state.in_front.reused == 9
     state = say(state, "again")
     state = answered(state, prompt((0, 4), (1, 3), (2, 2), (3, 3), (4, 1)), 2)
-    assert serials(state.cache, 4).tolist() == [0, 1, 16, 17], "what was read anew is young"
+    assert serials(state.in_front, 4).tolist() == [0, 1, 16, 17], "what was read anew is young"
 
 
 def test_ids_are_those_of_the_prompt_and_of_the_answer():
@@ -122,25 +128,25 @@ def test_forgetting_keeps_the_ages_of_what_stays_and_counts_what_is_gone():
     kept = (*full[:2], *full[7:], PromptToken(500, "a", 3))
     state = fold_reports(state, CacheRewritten(kept, ((2, 7),)))
     assert len(state.owners) == state.context_used == 9
-    assert serials(state.cache, 9).tolist() == [0, 1, *range(7, 14)]
-    assert reused_positions(state.cache) == 4
-    assert unseen(state.cache) == {0: (3, 4), 1: (1, 3)}
+    assert serials(state.in_front, 9).tolist() == [0, 1, *range(7, 14)]
+    assert reused_positions(state.in_front) == 4
+    assert unseen(state.in_front) == {0: (3, 4), 1: (1, 3)}
     state = fold_reports(state, TokenDecoded(501, "b", 0.5, 10))
-    assert age(state.cache, 9) == 0 and age(state.cache, 8) == 1
-    assert len(state.cache.all_owners) == 15 and len(state.owners) == 10
+    assert age(state.in_front, 9) == 0 and age(state.in_front, 8) == 1
+    assert len(state.in_front.all_owners) == 15 and len(state.owners) == 10
     kept = (*kept[:2], *kept[4:], PromptToken(501, "b", 3))
     state = fold_reports(state, CacheRewritten(kept, ((2, 9),)))
-    assert serials(state.cache, 8).tolist() == [0, 1, *range(9, 15)]
-    assert unseen(state.cache) == {0: (3, 4), 1: (3, 3)}
+    assert serials(state.in_front, 8).tolist() == [0, 1, *range(9, 15)]
+    assert unseen(state.in_front) == {0: (3, 4), 1: (3, 3)}
     state = fold_reports(state, GenerationFinished("end", GenerationStats()))
     state = say(state, "on")
     longer = (*full, *(PromptToken(500 + n, "x", 3) for n in range(2)), PromptToken(9, "on", 4))
     state = fold_reports(state, GenerationStarted(len(longer), 8, longer))
     state = fold_reports(state, CacheRewritten((*longer[:2], *longer[9:]), ((2, 9),)))
-    assert serials(state.cache, 9).tolist() == [0, 1, *range(9, 15), 15], (
+    assert serials(state.in_front, 9).tolist() == [0, 1, *range(9, 15), 15], (
         "what stayed keeps its age"
     )
-    assert reused_positions(state.cache) == 8
+    assert reused_positions(state.in_front) == 8
     assert [m.text for m in state.messages][:3] == ["hello", "a0 a1 a2 ", "more"], "all stays"
 
 
@@ -149,28 +155,28 @@ def test_a_new_prompt_sees_everything_again():
     full = prompt((0, 4), (1, 3), (2, 2))
     state = fold_reports(state, GenerationStarted(len(full), 9, full))
     state = fold_reports(state, CacheRewritten(full[5:], ((0, 5),)))
-    assert unseen(state.cache)
+    assert unseen(state.in_front)
     state = fold_reports(state, GenerationFinished("end", GenerationStats()))
     edited, _ = act(EditMessage(0), state, 0.0)
     edited = say(edited, "other")
-    assert unseen(edited.cache) == {}
+    assert unseen(edited.in_front) == {}
     state = say(state, "and")
     state = fold_reports(state, GenerationStarted(len(full), 0, full))
-    assert unseen(state.cache) == {}
-    assert act(NewChat(), two_turns(), 0.0)[0].cache.made == ()
+    assert unseen(state.in_front) == {}
+    assert act(NewChat(), two_turns(), 0.0)[0].in_front.runs == ()
 
 
 @given(st.data())
 def test_ages_after_any_forgetting_are_those_of_the_positions_that_stay(data):
     count = data.draw(st.integers(2, 60))
-    cache = CacheState(made=((0, 5), (count // 2, 100)), computed=200)
+    cache = CachedText(owners=(0,) * count, runs=((0, 5), (count // 2, 100)), computed=200)
     whole, mask = serials(cache, count), np.zeros(count, bool)
     for _ in range(3):
         first = data.draw(st.integers(0, count - 1))
         mask[first : data.draw(st.integers(first, count))] = True
         edges = np.flatnonzero(np.diff(mask.astype(int), prepend=0, append=0)).reshape(-1, 2)
         gone = tuple((int(actions), int(b)) for actions, b in edges)
-        cache = rewritten(cache, (), gone, (0,) * count)
+        cache = rewritten(cache, (), (0,) * count, gone)
         left = whole[~mask]
         assert serials(cache, len(left)).tolist() == left.tolist()
         assert [199 - age(cache, p) for p in range(len(left))] == left.tolist()
@@ -179,12 +185,12 @@ def test_ages_after_any_forgetting_are_those_of_the_positions_that_stay(data):
 def test_turns_and_how_many_still_fit():
     assert forecast(READY) is None
     state = two_turns()
-    assert state.cache.turns == (9, 7)
+    assert turns(state.in_front) == (9, 7)
     assert forecast(state).typical == 8
     assert forecast(state).turns == (8192 - 16) // 8
     running = say(state, "third")
     running = fold_reports(running, GenerationStarted(19, 15, prompt((0, 4), (1, 3), (2, 9))))
-    assert running.cache.turns == (9,), "the turn that is not over does not count"
+    assert forecast(running).typical == 9, "the turn that is not over does not count"
     full = replace(state, counted=replace(state.counted, tokens=8190))
     assert forecast(full).turns == 0
 
@@ -192,8 +198,8 @@ def test_turns_and_how_many_still_fit():
 def test_the_system_prompt_is_no_part_of_a_turn():
     owners = (TEMPLATE, SYSTEM, SYSTEM, TEMPLATE, 0, 0, TEMPLATE, 1, TEMPLATE, 2, 3)
     said = tuple(Message(role, "x") for role in ("user", "assistant") * 2)
-    state = with_turns(replace(READY, tree=ConversationTree(said), owners=owners))
-    assert state.cache.turns == (5, 3)
+    state = with_turns(with_cached(replace(READY, tree=ConversationTree(said)), owners=owners))
+    assert turns(state.in_front) == (5, 3)
 
 
 def test_a_status_says_what_is_there():
@@ -214,32 +220,37 @@ def test_another_executor_keeps_what_it_took_over():
 
 def test_measuring_asks_only_for_what_is_new():
     state, _ = act(ColorCache("key-norm", False), two_turns(), 0.0)
-    state, (asked,) = act(AskMeasure("key-norm"), state, 0.0)
-    assert asked == MeasureCache("key-norm", 0, 16)
-    assert act(AskMeasure("key-norm"), state, 0.0)[1] == (), "one question at a time"
+    (asks,) = MEASURE.wanted(state, MeasureCache("key-norm", 0, 16))
+    state, (asked,) = act(asks, state, 0.0)
+    assert MEASURE.wanted(state, MeasureCache("key-norm", 0, 17)) == [], "one question at a time"
     values = tuple(tuple(float(p) for p in range(16)) for _ in range(30))
     state = reply(state, asked, CacheMeasured("key-norm", 0, 1, values))
-    assert state.cache.measured.values.shape == (30, 16)
-    assert act(AskMeasure("key-norm"), state, 0.0)[1] == ()
+    assert measured(state).values.shape == (30, 16) and measured_positions(state) == 16
+    assert MEASURE.wanted(state, asked) == []
     state = say(state, "x")
     tokens = prompt((0, 4), (1, 3), (2, 2), (3, 3), (4, 1))
-    state = fold_reports(state, GenerationStarted(len(tokens), 12, tokens))
-    state = replace(state, context_used=len(tokens))
-    state, (asked,) = act(AskMeasure("key-norm"), state, 0.0)
-    assert (asked.first, asked.last) == (12, len(tokens))
-    rest = tuple((7.0,) * (len(tokens) - 12) for _ in range(30))
-    state = reply(state, asked, CacheMeasured("key-norm", 12, 2, rest))
-    assert state.cache.measured.values[3].tolist() == [*range(12), *[7.0] * (len(tokens) - 12)]
+    other = fold_reports(state, GenerationStarted(len(tokens), 12, tokens))
+    assert measured(other) is None, "some tokens are computed anew"
+    state = fold_reports(state, GenerationStarted(len(tokens), 16, tokens))
+    state = fold_reports(state, PrefillProgress(len(tokens), len(tokens)))
+    assert measured_positions(state) == 16
+    (asks,) = MEASURE.wanted(state, MeasureCache("key-norm", 16, len(tokens)))
+    state, (asked,) = act(asks, state, 0.0)
+    rest = tuple((7.0,) * (len(tokens) - 16) for _ in range(30))
+    state = reply(state, asked, CacheMeasured("key-norm", 16, 2, rest))
+    assert measured(state).values[3].tolist() == [*range(16), *[7.0] * (len(tokens) - 16)]
     other, _ = act(ColorCache("received", False), state, 0.0)
-    assert other.cache.measured is None
-    assert reply(other, asked, CacheMeasured("key-norm", 0, 2, rest)) == other
+    assert measured(other) is None
+    assert reply(other, asked, CacheMeasured("key-norm", 16, 2, rest)) == other
 
 
 def test_what_cannot_be_measured_is_said():
     state, _ = act(ColorCache("received", False), two_turns(), 0.0)
-    state, (asked,) = act(AskMeasure("received"), state, 0.0)
+    state, (asked,) = act(Ask(MEASURE, MeasureCache("received", 0, 16)), state, 0.0)
     state = reply(state, asked, problem="no queries are kept")
-    assert state.cache.problem == "no queries are kept" and state.cache.asked is None
+    assert problem(state) == "no queries are kept" and MEASURE.waiting(state) is None
+    other, _ = act(ColorCache("key-norm", False), state, 0.0)
+    assert problem(other) == ""
 
 
 def test_overflow_goes_with_every_question():

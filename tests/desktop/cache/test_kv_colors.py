@@ -17,6 +17,7 @@ from llm_lite.desktop.features.cache.picture import (
     shade,
 )
 from llm_lite.desktop.features.program.state import Message
+from tests.desktop.cached import with_cached
 from tests.desktop.headless import READY
 
 
@@ -33,7 +34,7 @@ def test_places_of_a_ring_are_those_where_positions_were_written(length):
 
 def test_kinds_follow_owners():
     said = (Message("user", "x"), Message("assistant", "y"))
-    state = replace(READY, tree=ConversationTree(said), owners=(-1, -2, 0, 0, 1), context_used=5)
+    state = with_cached(replace(READY, tree=ConversationTree(said)), owners=(-1, -2, 0, 0, 1))
     assert kinds(state).tolist() == [1, 2, 3, 3, 4]
     assert [whose(state, p) for p in (0, 1, 2, 4)] == [
         "the chat template's own", "system prompt", "you, message 1", "answer, message 2",

@@ -14,18 +14,18 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.map import CacheZoom, ranges, value_at, window_of
-from llm_lite.desktop.features.cache.model import ColorCache
+from llm_lite.desktop.features.cache.model import ColorCache, measured, problem
 from llm_lite.desktop.features.cache.picture import CachePicture, kind_colors, kinds, pack
 from llm_lite.desktop.features.cache.state import (
     layer_bytes,
     reserved_bytes,
-    reused_positions,
     used_bytes,
 )
 from llm_lite.desktop.features.cache.view import alike
 from llm_lite.desktop.features.chat.model import EditMessage, Send
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.history.state import ConversationRow
+from llm_lite.desktop.features.program.cached_text import CachedText, reused_positions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.model import kept_path
 from llm_lite.desktop.features.resume.state import KeptCache
@@ -45,7 +45,7 @@ def test_the_numbers_are_those_of_the_status(cache_view):
     assert used_bytes(layout, state.context_used) == len(engine.cached) * 30 * 2 * ROW
     say(one, "And at night?")
     status = one.state.cache.status
-    assert one.state.cache.reused == status.reused > 100
+    assert one.state.in_front.reused == status.reused > 100
     assert status.saved_bytes == status.reused * 30 * 2 * ROW
     assert one.driver.shows("kv_cache.forecast") and one.driver.shows("kv_cache.pool")
 
@@ -64,14 +64,14 @@ def test_colours_ask_the_engine_once(cache_view):
     for by in ("key-norm", "value-norm", "received"):
         one.program.do(ColorCache(by, False))
         one.driver.frames(2)
-        one.driver.wait("the numbers", lambda s: s.cache.measured is not None)
+        one.driver.wait("the numbers", lambda s: measured(s) is not None)
         one.driver.frames(5)
         assert [m.what for m in sent(engine, MeasureCache)] == [by]
         assert value_at(one.state, 3, 40).endswith(("3.04", "304.00%"))
         engine.commands.clear()
     one.program.do(ColorCache("age", False))
     one.driver.frames(3)
-    fresh = replace(one.state, owners=(), positions=(), context_used=0)
+    fresh = replace(one.state, cached=CachedText())
     one.program.state, before = fresh, one.state
     one.driver.frames(3)
     one.program.state = before
@@ -177,13 +177,13 @@ def test_numbers_of_a_real_model(headless, tiny_llama, backend, request):
         one.driver.wait("its status", lambda s: s.cache.status.length == s.context_used)
     state, layers = one.state, one.state.model.cache.layers
     status, each = state.cache.status, sum(map(layer_bytes, layers))
-    assert status.reused == reused_positions(state.cache) > 12
+    assert status.reused == reused_positions(state.in_front) > 12
     assert status.saved_bytes == status.reused * each
     assert used_bytes(state.model.cache, state.context_used) == status.length * each
     assert state.model.cache.reserved_bytes == state.model.kv_bytes == reserved_bytes(layers)
     for by in ("key-norm", "received"):
         one.program.do(ColorCache(by, False))
-        one.driver.wait("the numbers", lambda s: s.cache.measured or s.cache.problem)
-        assert one.state.cache.problem == ""
-        values = one.state.cache.measured.values
+        one.driver.wait("the numbers", lambda s: measured(s) or problem(s))
+        assert problem(one.state) == ""
+        values = measured(one.state).values
         assert values.shape == (len(layers), status.length) and (values[:, :-1] > 0).all()

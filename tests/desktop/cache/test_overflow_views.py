@@ -8,10 +8,10 @@ from llm_lite.desktop.features.attachments.model import budget, files_obstacle
 from llm_lite.desktop.features.cache.model import SetOverflow
 from llm_lite.desktop.features.cache.overflow import fullness, headroom, shade, used_share
 from llm_lite.desktop.features.chat.reading import with_turns
-from llm_lite.desktop.features.program.requests import beside_messages
 from llm_lite.desktop.features.program.state import Counted, Message
 from llm_lite.desktop.features.program.status_bar import _measures
 from tests.desktop.cache_view import say
+from tests.desktop.cached import with_cached
 from tests.desktop.headless import READY
 
 
@@ -23,7 +23,7 @@ def test_overflow_is_seen_coming_and_marked(cache_view):
     one.driver.press(imgui.Key.escape)
     for n in range(5):
         say(one, f"Number {n}?")
-    assert one.state.cache.forgotten and one.state.context_used <= 1024
+    assert one.state.in_front.forgotten and one.state.context_used <= 1024
     assert len(one.state.messages) == 12, "the window keeps all"
     marks, io = set(), imgui.get_io()
     x0, y0, x1, y1 = one.driver.rect("view.chat")
@@ -40,10 +40,11 @@ def test_the_meter_warns_at_80_and_95_percent():
         "accent", "accent", "warning", "warning", "error", "error",
     ]  # fmt: skip
     said = (Message("user", "x"), Message("assistant", "y"))
-    state = with_turns(replace(READY, tree=ConversationTree(said), owners=(0,) * 100 + (1,) * 900))
+    owners = (0,) * 100 + (1,) * 900
+    state = with_turns(with_cached(replace(READY, tree=ConversationTree(said)), owners=owners))
 
     def taking(tokens, **changes):
-        counted = Counted(state.messages, (), tokens)
+        counted = Counted(state.messages, state.prompt_settings, tokens)
         return replace(state, counted=counted, **changes)
 
     assert headroom(taking(1000)) == ("room for about 7 more turns", "muted")
@@ -58,10 +59,9 @@ def test_a_context_of_unknown_length_has_no_share(headless):
     """Servers need not tell how long theirs is; the draft is sent, whatever its length."""
     said = (Message("user", "x"), Message("assistant", "y", stop_reason="end"))
     model = replace(READY.model, context=0)
-    state = with_turns(
-        replace(READY, model=model, tree=ConversationTree(said), owners=(0,) * 100 + (1,) * 900)
-    )
-    state = replace(state, counted=Counted(said, beside_messages(state), 1000))
+    state = replace(READY, model=model, tree=ConversationTree(said))
+    state = with_turns(with_cached(state, owners=(0,) * 100 + (1,) * 900))
+    state = replace(state, counted=Counted(said, state.prompt_settings, 1000))
     assert (used_share(state), headroom(state), shade(state)) == (0.0, ("", "muted"), "accent")
     assert {name: shown for name, shown, _ in _measures(state)}["context"] == "1,000"
     long = replace(state, draft="word " * 400)

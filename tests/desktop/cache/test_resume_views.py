@@ -7,7 +7,7 @@ from llm_lite.core.messages import AnswerRun, GenerationStats
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.history.state import HistoryState
-from llm_lite.desktop.features.program.requests import beside_messages
+from llm_lite.desktop.features.program.cached_text import CachedText
 from llm_lite.desktop.features.program.state import Counted, Message
 from llm_lite.desktop.features.resume.model import (
     ClearKept,
@@ -19,6 +19,7 @@ from llm_lite.desktop.features.resume.model import (
 )
 from llm_lite.desktop.features.resume.state import KeptCache, Offer, ResumeState
 from llm_lite.desktop.features.resume.view import WHY, offer_words, seconds_to_read
+from tests.desktop.cached import with_cached
 from tests.desktop.headless import READY
 
 OFFER = Offer(7, "/caches/7.kv", "ready", 2469, 2470, 56_902_020, checked_for=run_with(READY))
@@ -33,13 +34,14 @@ KEPT = tuple(KeptCache(n, f"Talk {n}", n << 20, 1e9 + n) for n in range(1, 6))
 
 def offering(offer=OFFER, **changes):
     history = HistoryState(open=7)
-    return replace(
+    state = replace(
         READY,
         tree=ConversationTree(TALK),
         history=history,
         resume=ResumeState(offer=offer, **changes),
-        owners=(0,) * offer.tokens if offer and offer.phase == "resumed" else (),
     )
+    held = offer is not None and offer.phase == "resumed"
+    return with_cached(state, used=offer.tokens) if held else state
 
 
 def test_the_strip_is_taken_or_sent_away(headless):
@@ -64,7 +66,7 @@ def test_the_strip_stands_over_its_own_conversation_alone(headless, phase):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"owners": (0,) * 23},
+        {"cached": CachedText()},
         {"system_prompt": "Speak only French."},
         {"executor": replace(READY.executor, mode="int4")},
     ],
@@ -74,7 +76,7 @@ def test_what_was_resumed_is_told_while_the_cache_holds_it(headless, changes):
     one = headless(offering(replace(OFFER, phase="resumed")))
     assert one.driver.shows("chat.resume.words")
     state = replace(one.state, **changes)
-    counted = Counted(state.messages, beside_messages(state), 2468)
+    counted = Counted(state.messages, state.prompt_settings, 2468)
     if "system_prompt" in changes:  # then it is counted anew
         state = replace(state, counted=counted)
     one.program.state = state

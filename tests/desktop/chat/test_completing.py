@@ -27,7 +27,7 @@ from llm_lite.desktop.features.presets.model import UsePreset, preset_of
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Message, Token
-from llm_lite.desktop.features.sampling.model import advice, completes, sampler
+from llm_lite.desktop.features.sampling.model import advice, sampler
 from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.other_versions import has_versions
@@ -63,10 +63,10 @@ def roles(command):
 
 
 def test_a_base_model_is_given_the_text_as_it_was_typed():
-    assert completes(BASE) and not completes(CHAT) and not completes(AppState())
+    assert BASE.completes and not CHAT.completes and not AppState().completes
     state, command = asked(BASE, Send("Once upon a time,\n"))
     assert [(m.role, m.content) for m in command.messages] == [("text", "Once upon a time,\n")]
-    assert command.tools == () and completes(state)
+    assert command.tools == () and state.completes
     _, command = asked(BASE, Send("One"), Send(" two"))
     assert [m.content for m in command.messages] == ["One", " w0 w1 w2 w3", " two"]
 
@@ -75,7 +75,7 @@ def test_a_wish_holds_for_the_conversation_that_begins():
     state, command = asked(CHAT, SetForm("completion"), Send("Once"))
     assert roles(command) == ["text"]
     state, _ = act(NewChat(), ended(state), 0.0)
-    assert not completes(state)
+    assert not state.completes
     _, command = asked(BASE, SetForm("chat"), Send("Once"))
     assert roles(command) == ["user"]
 
@@ -92,7 +92,7 @@ def test_a_wish_holds_for_the_conversation_that_begins():
 )
 def test_whatever_is_done_to_an_answer_the_text_stays_one(action, expected):
     state, command = asked(BASE, Send("Once"), action)
-    assert roles(command) == expected and completes(state)
+    assert roles(command) == expected and state.completes
     chatting = replace(ended(state), model=MODEL)
     _, command = asked(chatting, action)
     assert roles(command) == expected, "with a model for chats too"
@@ -116,7 +116,7 @@ def test_it_opens_as_it_was_kept():
     )
     tree = in_chat(stored)
     assert [message.role for message in tree.path] == ["text", "assistant"]
-    assert completes(replace(CHAT, tree=tree))
+    assert replace(CHAT, tree=tree).completes
 
 
 ADVICE = (
@@ -159,4 +159,4 @@ def test_what_was_set_to_the_programs_own_value_is_remembered():
 
 def test_a_message_of_a_text_is_no_question_of_a_chat():
     state = replace(BASE, tree=ConversationTree((Message("text", "Once"),)))
-    assert completes(state) and completes(replace(state, model=MODEL))
+    assert state.completes and replace(state, model=MODEL).completes

@@ -20,7 +20,6 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.library.model import ListModels
 from llm_lite.desktop.features.library.state import LibraryState
 from llm_lite.desktop.features.performance.model import by_source
@@ -32,6 +31,7 @@ from llm_lite.desktop.features.program.model import OpenModel, SetOptions
 from llm_lite.desktop.features.program.state import Message, Running, Token
 from llm_lite.desktop.features.program.status_bar import draft_models
 from llm_lite.desktop.features.tokens import colors, tokens
+from llm_lite.desktop.features.tokens.model import SetXRay
 from tests.desktop.headless import READY
 
 PIECES = ("The", " sea", " is", " blue")
@@ -57,7 +57,8 @@ def answered():
     """A state behind an answer of drafts: one token came as drafted, one did not."""
     command = Generate(())
     running = Running(command, 0.0)
-    asked = replace(READY, tree=ConversationTree((Message("user", "Go on"),)), running=running)
+    talk = ConversationTree((Message("user", "Go on"), Message("assistant", "")))
+    asked = replace(READY, tree=talk, running=running)
     prompt = tuple(PromptToken(n, "x", 0) for n in range(2))
     rejected = (DraftedToken(8, " was"), DraftedToken(9, " red"))
     events = (

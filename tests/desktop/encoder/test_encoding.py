@@ -6,12 +6,13 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import CompareTexts, EncodeText, Ended, ExecutorChanged, SetGains
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import Steer
+from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.encoder.model import ChooseEncoding, PutWord, UndoWord
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.steer.model import Steer
 from llm_lite.desktop.features.tokens.view import legend
 from tests.desktop.encoding_fake import MASK, as_encoder, compared, encoded
 from tests.desktop.fake_engine import FakeEngine
@@ -127,8 +128,8 @@ def test_what_is_typed_is_encoded_and_a_token_is_held(app):
     driver.wait("the text", lambda s: s.positions == ("[CLS]", "one", "two", "three", "[SEP]"))
     driver.click("encoding.token.2")
     assert app.state.attention.row == 2
-    driver.wait("its look", lambda s: s.attention_rows is not None)
-    assert app.state.attention_rows.position == 2
+    driver.wait("its look", lambda s: ROWS.answer(s) is not None)
+    assert ROWS.answer(app.state).position == 2
 
 
 def test_sentences_are_added_and_a_pair_is_chosen(app):

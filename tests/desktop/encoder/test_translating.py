@@ -11,12 +11,14 @@ from llm_lite.core.engine.engine import Engine
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import Ended, LoadModel, SetGains, Translate
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import Steer
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.encoder.reasons import TRANSLATOR_REASONS
 from llm_lite.desktop.features.program.apply import apply
-from llm_lite.desktop.features.program.model import OpenModel, SetAttention, SetOptions
+from llm_lite.desktop.features.program.model import OpenModel, SetOptions
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.steer.model import Steer
 from llm_lite.desktop.features.steer.view import effect_is_shown
 from llm_lite.desktop.features.translator.model import (
     ChooseBeams,
@@ -296,8 +298,8 @@ def test_a_source_gets_its_target_and_tells_where_tokens_look(
         result = one.state.translating.result
         assert result.tokens and len(result.others) == beams - 1
     one.driver.point("translating.target.1")
-    one.driver.wait("the row", lambda s: s.attention_rows is not None)
-    assert len(one.state.attention_rows.weights) == len(one.state.translating.source)
+    one.driver.wait("the row", lambda s: ROWS.answer(s) is not None)
+    assert len(ROWS.answer(one.state).weights) == len(one.state.translating.source)
     for part in ("encoder", "decoder", "cross"):
         one.program.do(SetAttention(one.state.attention.showing(part)))
         one.driver.frames(3)

@@ -20,20 +20,22 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import AttachFiles
-from llm_lite.desktop.features.attention.model import Steer
 from llm_lite.desktop.features.chat.model import NewChat, Regenerate, Send, StopAnswer
 from llm_lite.desktop.features.history.model import UndoHistory
 from llm_lite.desktop.features.lesson.model import (
+    TRACE,
     RunSentence,
     ShowLesson,
     followed_position,
-    wanted_key,
+    question,
+    with_trace,
 )
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.quantization.model import RunTask
 from llm_lite.desktop.features.resume.model import keeping
+from llm_lite.desktop.features.steer.model import Steer
 from llm_lite.desktop.features.tokens.state import TARGET
 from llm_lite.desktop.features.translator.model import (
     ChooseBeams,
@@ -49,10 +51,12 @@ from llm_lite.desktop.features.translator.model import (
     TintTarget,
     WriteTarget,
     all_gains,
+    pointed_question,
     rows_of,
     with_part,
 )
 from llm_lite.desktop.features.translator.state import LONGEST, CrossHeads, TokenAt
+from tests.desktop.cached import with_answer
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.reports import fold_reports
 from tests.desktop.translating_fake import (
@@ -170,7 +174,7 @@ def test_one_that_is_written_ends_before_the_page_is_empty():
 
 def test_another_hypothesis_is_looked_into():
     state = written(READY, "where is it", ChooseBeams(4))
-    first, version = state.translating.result, wanted_key(state)
+    first, version = state.translating.result, TRACE.stamp(state)
     state, (asked,) = do(state, ChooseHypothesis(1))
     result = state.translating.result
     assert (result.text, result.score) == ("another 1", -2.0)
@@ -181,7 +185,7 @@ def test_another_hypothesis_is_looked_into():
     assert [other.score for other in result.others] == [-0.5, -1.0, -3.0]
     assert result.others[0].tokens == first.tokens
     state = fold_reports(state, held(2))
-    assert state.context_used == 2 and wanted_key(state) != version
+    assert state.context_used == 2 and TRACE.stamp(state) != version
     back, _ = do(state, ChooseHypothesis(0))
     assert back.translating.result.text == first.text
     for number in (-1, 3):
@@ -190,16 +194,18 @@ def test_another_hypothesis_is_looked_into():
 
 def test_tokens_ask_where_they_look():
     state = written()
-    state, (asked,) = do(state, PointAtToken(TokenAt("target", 1)))
+    state, _ = do(state, PointAtToken(TokenAt("target", 1)))
+    asked = pointed_question(state)
     assert isinstance(asked, ReadAttentionRows)
     assert (asked.position, asked.direction, asked.part) == (2, "from", "cross")
     assert len(asked.heads) == LAYERS * HEADS
-    state, (asked,) = do(state, ChooseCrossHeads(CrossHeads("head", 1, 2)))
-    assert asked.heads == ((1, 2),)
-    state, (asked,) = do(state, PointAtToken(TokenAt("source", 0)))
+    state, _ = do(state, ChooseCrossHeads(CrossHeads("head", 1, 2)))
+    assert pointed_question(state).heads == ((1, 2),)
+    state, _ = do(state, PointAtToken(TokenAt("source", 0)))
+    asked = pointed_question(state)
     assert (asked.position, asked.direction) == (0, "to")
-    state, commands = do(state, PointAtToken(None))
-    assert commands == () and state.rows_asked is None
+    state, _ = do(state, PointAtToken(None))
+    assert pointed_question(state) is None
 
 
 def test_heads_of_each_part_are_weighed():
@@ -243,16 +249,16 @@ def test_undo_leaves_the_chat_behind_the_page_alone():
 def test_the_lesson_follows_the_last_word_of_a_target():
     state = written()
     state, _ = do(state, ShowLesson(True))
-    assert followed_position(state) == 3 and wanted_key(state) is not None
-    first = wanted_key(state)
+    assert followed_position(state) == 3 and question(state) is not None
+    first = TRACE.stamp(state)
     state, (command,) = do(state, RunSentence("another source"))
-    assert command.source == "another source" and wanted_key(state) is None, "once it is whole"
+    assert command.source == "another source" and question(state) is None, "once it is whole"
     state = fold_reports(state, *whole(command))
-    assert wanted_key(state) != first and state.translating.draft == "another source"
-    asked = wanted_key(state)
-    state = replace(state, lesson=replace(state.lesson, key=asked))
+    assert TRACE.stamp(state) != first and state.translating.draft == "another source"
+    state = with_answer(state, TRACE, question(state), problem="none")
+    assert with_trace(state).lesson.problem == "none"
     state = fold_reports(state, ExecutorChanged(replace(EXECUTOR, mode="int4"), T5))
-    assert state.lesson.key is None, "its numbers are other ones"
+    assert with_trace(state).lesson.problem == "", "its numbers are other ones"
 
 
 texts = st.sampled_from(["", " ", "a", "a b c", "안녕 세상"])

@@ -8,35 +8,33 @@ import pytest
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.inspect.expert_choices import Routing
-from llm_lite.core.messages import Ended, GenerationStats, ReadRouting, RoutingRead
+from llm_lite.core.messages import Ended, GenerationStats, PromptToken, ReadRouting, RoutingRead
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import AnswerSteered, Steer
 from llm_lite.desktop.features.chat.composer import steered
 from llm_lite.desktop.features.experts import figures
-from llm_lite.desktop.features.experts.model import (
-    REPLIES,
-    LookAtExperts,
-    known_tokens,
-    look_at_experts,
-    texts_read,
-)
-from llm_lite.desktop.features.experts.state import RoutingLook
-from llm_lite.desktop.features.experts.view import key_of, requests
+from llm_lite.desktop.features.experts.model import ROUTING
+from llm_lite.desktop.features.experts.view import requests
+from llm_lite.desktop.features.program.act import act
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.asking import Ask
+from llm_lite.desktop.features.program.cached_text import begun, decoded
 from llm_lite.desktop.features.program.model import SaveText
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.program.status_bar import _mixture
+from llm_lite.desktop.features.steer.model import AnswerSteered, Steer
+from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
 TOKENS, LAYERS, EXPERTS, CHOSEN = 40, (1, 3), 8, 2
 MESSAGES = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
-STATE = AppState(
+TALK = AppState(
     model=replace(MODEL, expert_layers=LAYERS, experts=EXPERTS, chosen_experts=CHOSEN),
     executor=EXECUTOR,
-    context_used=TOKENS,
-    owners=(0,) * TOKENS,
-    positions=tuple(("sun", " moon", " sun", " star")[n % 4] for n in range(TOKENS)),
     tree=ConversationTree(MESSAGES),
 )
+WORDS = tuple(("sun", " moon", " sun", " star")[n % 4] for n in range(TOKENS))
+OWNERS = (*(0,) * (TOKENS - 3), 1, 1, 1)
+STATE = with_cached(TALK, WORDS, OWNERS)
 
 
 def read(first, last, epoch=0):
@@ -51,72 +49,65 @@ def read(first, last, epoch=0):
 
 
 def with_one_more(state):
-    words, owners = (*state.positions, " end"), (*state.owners, 0)
-    return replace(state, positions=words, owners=owners, context_used=TOKENS + 1)
+    return replace(state, cached=decoded(state.cached, [(9, " end")], 1, TOKENS + 1))
+
+
+def asking(state):
+    """Ask what the view would; return the state and the command."""
+    (action,) = requests(state)
+    state, (command,) = act(action, state, 0.0)
+    assert requests(state) == [], "one question at a time"
+    return state, command
+
+
+def told(state, command, *events):
+    for event in (*events, Ended()):
+        state = apply(event, state, 0.0, command)
+    return state
+
+
+def known(state=STATE):
+    return with_answer(state, ROUTING, ReadRouting(0), read(0, TOKENS))
 
 
 def shown_with(headless, state=STATE):
-    key = key_of(state)
-    held = RoutingLook(key, None, read(0, TOKENS), key)
-    one = headless(replace(state, routing=held), size=(1280, 1200))
+    one = headless(known(state), size=(1280, 1200))
     one.driver.click("tab.experts")
     one.driver.frames(3)
     return one
 
 
 def test_only_tokens_that_are_new_are_asked():
-    (asked,) = requests(STATE)
-    state, (command,) = look_at_experts(asked, STATE, 0.0)
+    state, command = asking(STATE)
     assert command == ReadRouting(0)
-    assert look_at_experts(asked, state, 0.0) == (state, ()), "one question at a time"
-    state = REPLIES[ReadRouting](read(0, TOKENS), command, state, 0.0)
-    state = REPLIES[ReadRouting](Ended(), command, state, 0.0)
+    state = told(state, command, read(0, TOKENS))
     assert requests(state) == []
-    more = with_one_more(state)
-    state, (command,) = look_at_experts(*requests(more), more, 0.0)
+    state, command = asking(with_one_more(state))
     assert command == ReadRouting(TOKENS)
-    state = REPLIES[ReadRouting](read(TOKENS, TOKENS + 1), command, state, 0.0)
-    assert state.routing.read == read(0, TOKENS + 1)
-    edited = replace(state, positions=("other", *state.positions[1:]))
-    assert known_tokens(state.routing, key_of(edited)) == 0
-    shorter = replace(state, positions=(*state.positions[:9], "x"), context_used=10)
-    assert known_tokens(state.routing, key_of(shorter)) == 9
+    state = told(state, command, read(TOKENS, TOKENS + 1))
+    assert ROUTING.answer(state) == read(0, TOKENS + 1) and requests(state) == []
 
 
-def test_tokens_that_were_edited_are_not_shown():
-    """Until their choices are read, those of the tokens before them are."""
-    key = key_of(STATE)
-    held = replace(STATE, routing=RoutingLook(key, None, read(0, TOKENS), key))
-    words = (*STATE.positions[:9], "x")
-    edited = replace(held, positions=words, owners=(0,) * 10, context_used=10)
-    state, (command,) = look_at_experts(*requests(edited), edited, 0.0)
-    assert command == ReadRouting(9)
-    assert state.routing.read == read(0, 9) and texts_read(state.routing) == words[:9]
-    state = REPLIES[ReadRouting](read(9, 10), command, state, 0.0)
-    assert state.routing.read == read(0, 10) and texts_read(state.routing) == words
-    other = replace(edited, positions=("y", *words[1:]))
-    state, (command,) = look_at_experts(*requests(other), other, 0.0)
-    assert (command, state.routing.read) == (ReadRouting(0), None)
+def test_choices_of_a_text_that_was_changed_are_not_shown():
+    edited = begun(
+        STATE.cached, (PromptToken(1, "x", 0),) * 12, (0,) * 12, 9, 12, 12, STATE.chat,
+        STATE.cached.messages, STATE.prompt_settings,
+    )  # fmt: skip
+    state = replace(known(), cached=edited)
+    assert ROUTING.answer(state) is None
+    assert asking(state)[1] == ReadRouting(0)
 
 
 def test_choices_of_another_epoch_are_asked_again():
-    held = RoutingLook(key_of(STATE), None, read(0, TOKENS), key_of(STATE))
-    more = with_one_more(replace(STATE, routing=held))
-    state, (command,) = look_at_experts(*requests(more), more, 0.0)
-    state = REPLIES[ReadRouting](read(TOKENS, TOKENS + 1, epoch=1), command, state, 0.0)
-    state = REPLIES[ReadRouting](Ended(), command, state, 0.0)
-    assert state.routing.read is None
-    _, (command,) = look_at_experts(*requests(state), state, 0.0)
-    assert command == ReadRouting(0)
+    state, command = asking(with_one_more(known()))
+    state = told(state, command, read(TOKENS, TOKENS + 1, epoch=1))
+    assert ROUTING.answer(state) is None
+    assert asking(state)[1] == ReadRouting(0)
 
 
 def test_nothing_is_asked_that_cannot_be_told():
-    for state in (
-        replace(STATE, context_used=0),
-        replace(STATE, owners=(0,) * 5),  # the rest is of another conversation
-    ):
-        assert requests(state) == []
-    running = replace(STATE, running=Running(1, -1))
+    assert requests(TALK) == [], "the cache holds another text"
+    running = replace(STATE, running=Running(1, -1, prompt_settings=STATE.prompt_settings))
     assert requests(running), "choices are kept as steps go on"
 
 
@@ -197,7 +188,7 @@ def test_a_dense_model_has_none(headless):
     one = headless(replace(STATE, model=MODEL))
     one.driver.click("tab.experts")
     one.driver.frames(3)
-    assert not one.driver.shows("experts.grid") and not one.did(LookAtExperts)
+    assert not one.driver.shows("experts.grid") and not one.did(Ask)
 
 
 def test_where_experts_are_is_chosen_for_mixtures_alone(headless):
@@ -229,12 +220,11 @@ def test_the_executor_tells_what_a_token_reads():
 
 
 def test_a_conversation_that_the_cache_does_not_hold_is_read_again(headless):
-    unread = replace(STATE, context_used=0, positions=(), owners=())
-    one = headless(unread, size=(1280, 1200))
+    one = headless(TALK, size=(1280, 1200))
     one.driver.click("tab.experts")
     one.driver.frames(2)
     assert "experts.read" in one.ui.rects
-    one = headless(replace(unread, tree=ConversationTree()), size=(1280, 1200))
+    one = headless(replace(TALK, tree=ConversationTree()), size=(1280, 1200))
     one.driver.click("tab.experts")
     one.driver.frames(2)
     assert "experts.read" not in one.ui.rects, "there is nothing to read"

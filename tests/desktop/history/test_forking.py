@@ -6,11 +6,11 @@ from imgui_bundle import imgui
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Generate, LoadModel, ModelLoaded, SpellTokens
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import SetXRay
 from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Regenerate, Send
 from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.features.tree import view
 from llm_lite.desktop.features.tree.model import ContinueText, ShowMessage

@@ -21,7 +21,6 @@ from llm_lite.core.messages import ExecutorChanged, LoadModel
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.settings import history_file
-from llm_lite.desktop.features.attention.model import SwitchVersion
 from llm_lite.desktop.features.chat.model import (
     ContinueAnswer,
     EditMessage,
@@ -50,7 +49,7 @@ from llm_lite.desktop.features.history.model import (
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.state import SYSTEM
-from llm_lite.desktop.features.tree.model import ContinueFrom
+from llm_lite.desktop.features.tree.model import ContinueFrom, SwitchVersion
 from tests.children import PATIENCE
 from tests.desktop.fake_answers import ANSWER, OTHER_ID
 from tests.desktop.fake_engine import FakeEngine

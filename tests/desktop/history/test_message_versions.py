@@ -12,7 +12,6 @@ from llm_lite.core.messages import (
     WeightSwitch,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import SwitchVersion
 from llm_lite.desktop.features.chat.message import writer
 from llm_lite.desktop.features.chat.model import EditMessage, Regenerate
 from llm_lite.desktop.features.chat.panels import other_writer
@@ -20,6 +19,7 @@ from llm_lite.desktop.features.history.model import Reveal
 from llm_lite.desktop.features.program.apply import apply, fold
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
 from llm_lite.desktop.features.program.state import Message, Running
+from llm_lite.desktop.features.tree.model import SwitchVersion
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 from tests.desktop.history.test_conversations import TALK, TREE, WROTE

@@ -9,7 +9,6 @@ from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import Cancel, Generate, Thinking
 from llm_lite.core.text.thinking import Split
 from llm_lite.core.tools.calls import CallSplit
-from llm_lite.desktop.features.attention.model import SwitchVersion
 from llm_lite.desktop.features.chat.model import (
     EditMessage,
     NewChat,
@@ -34,7 +33,7 @@ from llm_lite.desktop.features.history.state import ROWS
 from llm_lite.desktop.features.presets.model import Preset, UsePreset
 from llm_lite.desktop.features.program.requests import leave_answer
 from llm_lite.desktop.features.program.state import AppState, Message, Running
-from llm_lite.desktop.features.tree.model import ContinueFrom, ShowMessage
+from llm_lite.desktop.features.tree.model import ContinueFrom, ShowMessage, SwitchVersion
 from llm_lite.desktop.features.undo.model import undo_label
 from tests.desktop.history.test_history import Chat
 from tests.desktop.other_versions import others

@@ -10,13 +10,20 @@ from imgui_bundle import imgui
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.inspect.lesson.collecting import part
-from llm_lite.core.messages import ModelLoaded
+from llm_lite.core.messages import ModelLoaded, TokenFollowed
 from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
 from llm_lite.core.questions.tracing import traced
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.lesson.formulas import _pooling
-from llm_lite.desktop.features.lesson.model import CompareWith, GoToStep, ShowLesson, wanted_key
+from llm_lite.desktop.features.lesson.model import (
+    TRACE,
+    CompareWith,
+    GoToStep,
+    ShowLesson,
+    question,
+    with_trace,
+)
 from llm_lite.desktop.features.lesson.scene import ShownNumbers
 from llm_lite.desktop.features.lesson.state import LessonState
 from llm_lite.desktop.features.program.act import act
@@ -24,6 +31,7 @@ from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState, Message
 from tests.core.inspect.lesson.test_encoders import encoder_case, encoding, translating
+from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.encoding_fake import as_encoder
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY, Headless
@@ -43,14 +51,10 @@ ATTENDING = ("queries", "scores", "softmax", "values", "output")
 def showing(trace):
     """The page of the lesson with a trace, as the engine gives it."""
     count = trace.position + 1
-    state = replace(
-        READY, tree=ConversationTree((Message("user", "text"),)), context_used=count,
-        positions=("a",) * count, owners=(0,) * count, less_motion=True,
-    )  # fmt: skip
+    state = replace(READY, tree=ConversationTree((Message("user", "text"),)), less_motion=True)
     known = LessonState(shown=True, position=trace.position, compared_text=BESIDE)
-    known = known.with_trace(trace, trace.texts)
-    state = replace(state, lesson=known)
-    app = Headless(replace(state, lesson=replace(known, key=wanted_key(state))))
+    state = with_cached(replace(state, lesson=known), trace.texts or ("a",) * count)
+    app = Headless(with_answer(state, TRACE, question(state), TokenFollowed(trace)))
     try:
         yield app
     finally:
@@ -59,11 +63,11 @@ def showing(trace):
 
 def compare_all(app, expected):
     """Every number of every step, inside its picture."""
-    for step, name in enumerate(app.state.lesson.steps):
+    for step, name in enumerate(with_trace(app.state).lesson.steps):
         app.program.do(GoToStep(step))
         app.driver.frames(3)
-        assert app.state.lesson.step_name == name
-        expected.lesson = app.state.lesson
+        assert with_trace(app.state).lesson.step_name == name
+        expected.lesson = with_trace(app.state).lesson
         found = dict(app.ui.local(ShownNumbers).texts)
         assert found, name
         left, top, right, bottom = app.ui.rects["lesson.picture"]
@@ -80,11 +84,11 @@ def test_an_encoder_with_a_masked_token_head(family, case, tmp_path):
     with encoding(path, tokens) as runner:
         trace = traced(runner, FollowToken(6, 1, 1))
     with showing(trace) as app:
-        assert app.state.lesson.steps == (
+        assert with_trace(app.state).lesson.steps == (
             "tokens", "position", *ATTENDING, "norm", "neurons", "residual", "filling",
         )  # fmt: skip
         whole = whole_encoder(path, tuple(tokens))
-        compare_all(app, Expected(path, app.state.lesson, tokens, whole=whole))
+        compare_all(app, Expected(path, with_trace(app.state).lesson, tokens, whole=whole))
 
 
 def test_an_encoder_of_sentences(tmp_path):
@@ -93,9 +97,9 @@ def test_an_encoder_of_sentences(tmp_path):
         trace = traced(runner, FollowToken(6, 0, 0, beside=BESIDE))
         other = runner.embed([BESIDE])[0]
     with showing(trace) as app:
-        assert app.state.lesson.steps[-1] == "pooling"
+        assert with_trace(app.state).lesson.steps[-1] == "pooling"
         whole = whole_encoder(path, tuple(tokens))
-        expected = Expected(path, app.state.lesson, tokens, whole=whole, beside=other)
+        expected = Expected(path, with_trace(app.state).lesson, tokens, whole=whole, beside=other)
         compare_all(app, expected)
         assert app.ui.local(ShownNumbers).texts.keys() >= {("similarity",), ("vector", 0)}
 
@@ -107,7 +111,7 @@ def test_an_encoder_decoder(family, case, tmp_path):
     with translating(family, case, tmp_path) as (runner, path, source, target):
         trace = traced(runner, FollowToken(len(target) - 1, 1, 1))
     with showing(trace) as app:
-        steps = app.state.lesson.steps
+        steps = with_trace(app.state).lesson.steps
         before, behind = (("norm",), ()) if family is t5.FAMILY else (("position",), ("norm",))
         attending = ATTENDING
         if family is t5.FAMILY:
@@ -115,7 +119,9 @@ def test_an_encoder_decoder(family, case, tmp_path):
         last = ("cross", "neurons", "residual", "choosing", "cache")
         assert steps == ("source", "tokens", *before, *attending, *behind, *last)
         whole = whole_target(path, source, target)
-        compare_all(app, Expected(path, app.state.lesson, target, whole=whole, source=source))
+        compare_all(
+            app, Expected(path, with_trace(app.state).lesson, target, whole=whole, source=source)
+        )
 
 
 def test_the_formula_of_a_texts_vector_has_every_step():
@@ -146,15 +152,15 @@ def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
         app.program.do(OpenModel(str(path)))
         app.driver.wait("the model", lambda s: s.model is not None and s.load is None)
         app.program.do(ShowLesson(True))
-        app.driver.wait("the example", lambda s: s.lesson.trace is not None)
+        app.driver.wait("the example", lambda s: with_trace(s).lesson.trace is not None)
         app.driver.click("lesson.own")
         app.driver.frames(2)
         app.driver.click("lesson.draft")
         app.driver.type("the cat sat on")
         app.driver.click("lesson.run")
-        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.asked)
-        trace = app.state.lesson.trace
-        assert app.state.lesson.token_texts[trace.position] == "on"
+        app.driver.wait("the trace", lambda s: with_trace(s).lesson.trace and not TRACE.waiting(s))
+        trace = with_trace(app.state).lesson.trace
+        assert with_trace(app.state).lesson.token_texts[trace.position] == "on"
         app.driver.frames(2)
         app.driver.click(f"lesson.token.{trace.position - 2}")
         app.program.do(CompareWith(BESIDE))
@@ -165,9 +171,11 @@ def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
         beside = runner.embed([BESIDE])[0]
         runner.close()
         whole = whole_encoder(path, tokens)
-        expected = Expected(path, app.state.lesson, tokens, whole=whole, beside=beside)
+        expected = Expected(path, with_trace(app.state).lesson, tokens, whole=whole, beside=beside)
         compare_all(app, expected)
-        assert app.state.lesson.step_name == ("filling" if case == "masked" else "pooling")
+        assert with_trace(app.state).lesson.step_name == (
+            "filling" if case == "masked" else "pooling"
+        )
     finally:
         app.close()
 
@@ -185,7 +193,9 @@ def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
         app.program.do(ShowLesson(True))
         app.driver.frames(2)
         app.driver.click("lesson.example.0")
-        app.driver.wait("the example", lambda s: s.lesson.trace and not s.lesson.asked)
+        app.driver.wait(
+            "the example", lambda s: with_trace(s).lesson.trace and not TRACE.waiting(s)
+        )
         first = app.state.translating.result
         app.driver.click("lesson.own")
         app.driver.frames(2)
@@ -194,18 +204,23 @@ def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
         app.driver.click("lesson.run")
         app.driver.wait(
             "the other target",
-            lambda s: s.translating.result not in (None, first) and s.lesson.trace is not None,
+            lambda s: (
+                s.translating.result not in (None, first) and with_trace(s).lesson.trace is not None
+            ),
         )
         assert app.state.translating.asked == "Is it late?"
-        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.asked)
+        app.driver.wait("the trace", lambda s: with_trace(s).lesson.trace and not TRACE.waiting(s))
         app.driver.frames(2)
-        position = app.state.lesson.trace.position - 1
+        position = with_trace(app.state).lesson.trace.position - 1
         app.driver.click(f"lesson.token.{position}")
         app.driver.wait("the token", lambda s: followed_there(s, position))
         source, target = (app.program.engine.attention(p).tokens() for p in ("encoder", "decoder"))
         assert len(target) == app.state.context_used == len(app.state.translating.tokens)
         whole = whole_target(path, source, target)
-        compare_all(app, Expected(path, app.state.lesson, target, 24, whole=whole, source=source))
+        compare_all(
+            app,
+            Expected(path, with_trace(app.state).lesson, target, 24, whole=whole, source=source),
+        )
         check_way_to_a_map(app)
     finally:
         app.close()
@@ -225,8 +240,8 @@ def test_of_pairs_the_first_sentence_is_followed_and_the_second_compared(tmp_pat
         app.driver.wait("the table", lambda s: s.encoding.compared and s.encoding.shown)
         assert any(token.segment for token in app.state.encoding.shown.tokens), "both together"
         app.program.do(ShowLesson(True))
-        app.driver.wait("the trace", lambda s: s.lesson.trace and not s.lesson.asked)
-        lesson = app.state.lesson
+        app.driver.wait("the trace", lambda s: with_trace(s).lesson.trace and not TRACE.waiting(s))
+        lesson = with_trace(app.state).lesson
         assert "".join(lesson.token_texts[1:-1]).replace("##", "") == "adog"
         app.program.do(GoToStep(len(lesson.steps) - 1))
         app.driver.frames(2)
@@ -247,7 +262,7 @@ def test_of_pairs_the_first_sentence_is_followed_and_the_second_compared(tmp_pat
 )
 def test_steps_are_the_models_own_before_there_is_a_trace(model, last, count):
     state = apply(ModelLoaded(model, EXECUTOR, 0.1), READY, 0.0)
-    steps = state.lesson.steps
+    steps = with_trace(state).lesson.steps
     assert steps[-len(last) :] == last and len(steps) == count
     app = Headless(replace(state, lesson=replace(state.lesson, shown=True, typing=True)))
     try:
@@ -259,35 +274,33 @@ def test_steps_are_the_models_own_before_there_is_a_trace(model, last, count):
 
 
 def followed_there(state, position):
-    lesson = state.lesson
-    return lesson.trace and not lesson.asked and lesson.trace.position == position
+    trace = with_trace(state).lesson.trace
+    return trace and TRACE.waiting(state) is None and trace.position == position
 
 
 def check_way_to_a_map(app):
     """Of the source for cross-attention, and of the target before."""
-    steps = app.state.lesson.steps
+    steps = with_trace(app.state).lesson.steps
     for name, of in (("cross", "cross"), ("softmax", "decoder")):
         app.program.do(ShowLesson(True))
         app.program.do(GoToStep(steps.index(name)))
         app.driver.frames(2)
         app.driver.click("lesson.source")
-        trace, choice = app.state.lesson.trace, app.state.attention
+        trace, choice = with_trace(app.state).lesson.trace, app.state.attention
         assert not app.state.lesson.shown and choice.part == of
         assert choice.row == trace.position and (trace.layer, trace.head) in choice.locked
 
 
 def is_traced(state, position):
-    lesson = state.lesson
-    asked = lesson.key is not None and lesson.key.compared_text == BESIDE
-    return asked and not lesson.asked and lesson.trace and lesson.trace.position == position
+    known = TRACE.answered(state)
+    asked = known is not None and known.question.beside == BESIDE
+    return asked and TRACE.waiting(state) is None and known.answer.trace.position == position
 
 
 def test_another_text_is_asked_for():
     state, _ = act(CompareWith("  a text "), READY, 0.0)
     assert state.lesson.compared_text == "a text"
     lesson = replace(state.lesson, shown=True)
-    state = replace(
-        state, tree=ConversationTree((Message("user", "a"),)), context_used=1, positions=("a",),
-        owners=(0,), lesson=lesson,
-    )  # fmt: skip
-    assert wanted_key(state).compared_text == "a text"
+    state = replace(state, tree=ConversationTree((Message("user", "a"),)), lesson=lesson)
+    state = with_cached(state, ("a",))
+    assert question(state).beside == "a text"

@@ -5,20 +5,22 @@ from typing import get_args
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import FollowToken, LoadModel
-from llm_lite.desktop.features.chat.model import Send
-from llm_lite.desktop.features.chat.reading import is_sentence_only
-from llm_lite.desktop.features.host import Host
+from llm_lite.desktop.features.chat.model import Send, SetDraft
+from llm_lite.desktop.features.history.host import HistoryHost
+from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.lesson.glossary import meaning_of, operands_of, terms_in
 from llm_lite.desktop.features.lesson.model import (
     GoToStep,
     RunSentence,
     ShowLesson,
+    with_trace,
 )
 from llm_lite.desktop.features.lesson.numbers import Number
 from llm_lite.desktop.features.lesson.other_views import EXPLANATIONS, VIEWS_OF_STEPS
 from llm_lite.desktop.features.lesson.state import StepName
 from llm_lite.desktop.features.program.model import SetFontSize
 from llm_lite.desktop.features.program.state import AppState
+from tests.children import PATIENCE
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.lesson import test_lesson
 from tests.desktop.lesson.test_lesson import SENTENCE, expected_of, lesson, shown, traced
@@ -38,14 +40,14 @@ def stand_still(app, name):
 def test_a_number_leads_to_the_view_that_shows_it(tiny):
     assert set(VIEWS_OF_STEPS) <= set(get_args(StepName))
     with lesson(tiny, "abc def") as app:
-        trace = app.state.lesson.trace
+        trace = with_trace(app.state).lesson.trace
         for name, clicked, view in (
             ("softmax", f"lesson.number.probability.{trace.position}", "head"),
             ("residual", "lesson.source", "lens"),
             ("cache", "lesson.number.position_bytes", "kv_cache"),
             ("sampling", "lesson.source", None),
         ):  # fmt: skip
-            step = app.state.lesson.steps.index(name)
+            step = with_trace(app.state).lesson.steps.index(name)
             app.program.do(ShowLesson(True))
             app.program.do(GoToStep(step))
             app.driver.leave()
@@ -69,12 +71,12 @@ def test_a_number_leads_to_the_view_that_shows_it(tiny):
 def test_every_number_says_what_it_is(tiny):
     """And one that another view does not show leads nowhere."""
     with lesson(tiny, "abc def") as app:
-        known = app.state.lesson
+        known = with_trace(app.state).lesson
         for step in range(len(known.steps)):
             app.program.do(GoToStep(step))
             app.driver.frames(2)
             for name in shown(app):
-                words = meaning_of(name, app.state.lesson)
+                words = meaning_of(name, with_trace(app.state).lesson)
                 assert len(words) > 10 and "{" not in words, name
         app.program.do(GoToStep(0))
         app.driver.frames(2)
@@ -87,10 +89,10 @@ def test_parts_of_a_number_are_the_references_too(tiny):
     with lesson(tiny, "abc def") as app:
         expected = expected_of(app, tiny)
         for name, strip in (("norm", "normed"), ("output", "after_attention")):
-            app.program.do(GoToStep(app.state.lesson.steps.index(name)))
+            app.program.do(GoToStep(with_trace(app.state).lesson.steps.index(name)))
             app.driver.frames(3)
-            expected.lesson = app.state.lesson
-            made = operands_of((strip, 3), app.state.lesson)
+            expected.lesson = with_trace(app.state).lesson
+            made = operands_of((strip, 3), with_trace(app.state).lesson)
             numbers = [part for part in made if isinstance(part, Number)]
             assert len(numbers) >= 3
             for number in numbers:
@@ -109,7 +111,7 @@ def test_words_are_explained_where_a_text_has_them_first(smollm2):
     assert found["tokens"] == "token" and found["key"] == "key" and "keyboard" not in found
     with lesson(smollm2, SENTENCE) as app:
         marked = set()
-        for step, name in enumerate(app.state.lesson.steps):
+        for step, name in enumerate(with_trace(app.state).lesson.steps):
             app.program.do(GoToStep(step))
             app.ui.rects.clear()
             app.driver.frames(3)
@@ -137,7 +139,7 @@ def test_escape_closes_an_open_list_only(tiny):
 
 def test_the_drawn_token_can_be_gone_on_with(smollm2):
     with lesson(smollm2, SENTENCE) as app:
-        app.program.do(GoToStep(app.state.lesson.step_number("cache") - 1))
+        app.program.do(GoToStep(with_trace(app.state).lesson.step_number("cache") - 1))
         app.driver.frames(3)
         before = app.state.messages[0].text
         assert app.driver.shows("lesson.go_on")
@@ -150,12 +152,12 @@ def test_the_drawn_token_can_be_gone_on_with(smollm2):
 
 def test_stations_of_the_overview_lead_to_their_steps(tiny):
     with lesson(tiny, "abc def") as app:
-        app.program.do(GoToStep(len(app.state.lesson.steps) - 1))
+        app.program.do(GoToStep(len(with_trace(app.state).lesson.steps) - 1))
         app.driver.frames(3)
-        assert app.state.lesson.step_name == "summary"
+        assert with_trace(app.state).lesson.step_name == "summary"
         stations = [name for name in app.ui.rects if name.startswith("lesson.station.norm")]
         app.driver.click(stations[0])
-        assert app.state.lesson.step_name == "norm"
+        assert with_trace(app.state).lesson.step_name == "norm"
 
 
 def test_a_page_that_does_not_fit_is_scrolled_and_the_way_on_stays(tiny):
@@ -181,7 +183,7 @@ def test_with_the_largest_text_the_page_does_not_scroll_sideways(tiny):
     with lesson(tiny, "abc def") as app:
         app.program.do(SetFontSize(26.0))
         imgui.get_io().display_size = imgui.ImVec2(900, 600)
-        for step in range(len(app.state.lesson.steps)):
+        for step in range(len(with_trace(app.state).lesson.steps)):
             app.program.do(GoToStep(step))
             app.driver.frames(4)
             left, _, right, _ = app.ui.rects["lesson.picture"]
@@ -209,7 +211,7 @@ def test_a_conversation_is_followed_only_when_that_is_chosen(headless):
     assert one.state.lesson.typing and one.driver.shows("lesson.draft")
     assert not [command for command in engine.commands if isinstance(command, FollowToken)]
     one.driver.click("lesson.keep")
-    one.driver.wait("the trace", lambda s: s.lesson.trace is not None)
+    one.driver.wait("the trace", lambda s: with_trace(s).lesson.trace is not None)
     asked = next(c for c in engine.commands if isinstance(c, FollowToken))
     assert one.state.positions[asked.position] == "lue?", "the last word of the question"
     one.program.do(ShowLesson(False))
@@ -217,24 +219,30 @@ def test_a_conversation_is_followed_only_when_that_is_chosen(headless):
     assert not one.state.lesson.typing, "it goes on where it was"
 
 
-def test_its_sentence_is_not_kept_until_a_person_goes_on_with_it(headless):
-    kept = []
-
-    class Recorder(Host):
-        def note(self, state, now):
-            kept.append(len(state.messages))
-
+def test_its_sentence_is_not_kept_until_a_person_goes_on_with_it(headless, tmp_path):
+    """But the draft of the conversation before is."""
     one = headless(AppState())
-    engine = FakeEngine(0.0)
+    engine, keeper = FakeEngine(0.0), HistoryHost(tmp_path / "history.db", lambda: None)
     one.program.start(engine)
     engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
-    one.program.use("history", Recorder())
+    one.program.use("history", keeper)
+    one.program.do(Send("Why?"))
+    one.driver.wait("the answer", lambda s: s.messages and not s.busy and s.history.open)
+    before = one.state.history.open
+    one.program.do(SetDraft("a draft"))
     one.program.do(RunSentence("Rain falls on the"))
-    kept.clear()
     one.driver.wait("its end", lambda s: len(s.messages) == 2 and not s.busy)
-    assert kept == [] and is_sentence_only(one.state)
+    one.driver.wait("the list", lambda s: len(s.history.rows) == 1)
+    assert one.state.is_sentence_only and one.state.history.open is None
+    one.program.do(OpenConversation(before))
+    one.driver.wait("it", lambda s: s.history.open == before)
+    assert one.state.draft == "a draft"
+    one.program.do(RunSentence("Rain falls on the"))
+    one.driver.wait("its end", lambda s: len(s.messages) == 2 and not s.busy)
     one.program.do(Send("And then?"))
     one.driver.wait("the answer", lambda s: len(s.messages) == 4 and not s.busy)
-    assert kept and set(kept) <= {3, 4}
-    assert not is_sentence_only(one.state)
+    assert not one.state.is_sentence_only
+    one.driver.wait("the list", lambda s: len(s.history.rows) == 2)
+    keeper.end()
+    assert keeper.finish(PATIENCE)

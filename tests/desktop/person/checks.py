@@ -3,48 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 from msgspec import Struct
 
 from llm_lite.core.messages import ChatMessage, Command
+from llm_lite.desktop.features.cache.unread import unread_part
 from llm_lite.desktop.features.cache.view import others
 from llm_lite.desktop.features.chat.composer import steered
 from llm_lite.desktop.features.program import status_bar
+from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.scopes import scopes
 from llm_lite.desktop.features.program.state import AppState
-from tests.desktop.person.engine import FAST, STAMP
+from llm_lite.desktop.features.registry import FEATURES
+from tests.desktop.person.engine import FAST, STAMP, Served
 
 TAG = re.compile(r"\bc(\d+)(?:w|a|b|d|lens|trace)")
 MOST_TAGS = 1_000_000
-# What is of other conversations on purpose, and says itself of which.
-NAMES_ITS_OWN = {
-    "history.rows",
-    "history.found",
-    "undoing",
-    "new_draft",
-    "notices",
-    "log",
-    "resume.kept",
-    "gains_told",
-}
-# What holds a conversation's own words: those of a fork are its parent's too.
-OF_WORDS = {
-    "tree",
-    "positions",
-    "cache.prompt",
-    "counted.messages",
-    "draft",
-    "aside",
-    "files",
-    "running.forced",
-}
+SLOTS = tuple(slot for feature in FEATURES for slot in feature.asks)
 
 
 def stamps(value, path="") -> Iterator[tuple[str, int, bool]]:
     """Where a conversation's stamp stands, whose it is, and whether it is a word."""
-    if path in NAMES_ITS_OWN or value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool | int):
         return
     if isinstance(value, Command):
         return  # nothing of it is drawn
@@ -71,14 +55,94 @@ def stamps(value, path="") -> Iterator[tuple[str, int, bool]]:
             yield from stamps(one, path)
 
 
+def of_conversation(state: AppState) -> Iterator[tuple[str, object]]:
+    """What the state says of the conversation in front: all that the next one does not have."""
+    for name, scope in scopes(AppState).items():
+        value = getattr(state, name)
+        if scope in ("conversation", "reading") and name != "asks":
+            yield name, value
+        elif scope == "divided":
+            after = value.of_next_conversation()
+            for part in value.__struct_fields__:
+                own = getattr(value, part)
+                if own is not getattr(after, part):
+                    yield f"{name}.{part}", own
+
+
 def state_is_in_front(state: AppState, own: int, words: set[int]) -> None:
-    """Nothing in the state is of another conversation, unless it says so."""
-    for name in scopes(AppState):
-        for path, tag, is_word in stamps(getattr(state, name), name):
-            of_words = any(path == one or path.startswith(f"{one}.") for one in OF_WORDS)
-            allowed = words if of_words else {own}
+    """Nothing in the state is of another conversation; a fork has what its parent said, and nothing
+    that was asked about that."""
+    for name, value in (*of_conversation(state), ("positions", state.positions)):
+        for path, tag, _ in stamps(value, name):
+            assert tag in words, f"{path} is of conversation {tag}, and {own} is in front"
+    for slot in SLOTS:
+        for path, tag, is_word in stamps(drawn(slot, state), slot.name):
+            allowed = words if is_word else {own}
             assert tag in allowed, f"{path} is of conversation {tag}, and {own} is in front"
-            del is_word
+
+
+def drawn(slot: Slot, state: AppState) -> object:
+    """What a view draws of a slot."""
+    answer, problem = slot.answer(state), slot.problem(state)
+    return (answer, problem) if answer is not None or problem else None
+
+
+def begins(text: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether a text begins with these words. An answer that a person edited may be cut into
+    other tokens when it is read again."""
+    return joined(text).startswith(joined(words))
+
+
+def joined(words: Sequence[str]) -> str:
+    return "".join(words).replace(" ", "")
+
+
+def answers_are_of_what_is_in_front(
+    state: AppState, served: Mapping[int, Served], expected: Sequence[str], mode: str
+) -> None:
+    """Every answer that is drawn was given of the first tokens of the conversation as it is told
+    now, by the weights that run and under the gains that hold."""
+    for slot in SLOTS:
+        known = slot.answered(state)
+        if known is None or slot.subject is not None or drawn(slot, state) is None:
+            continue
+        assert id(known.question) in served, f"{slot.name}: nobody was asked {known}"
+        of = served[id(known.question)]
+        extent = slot.extent(known.question)
+        whole = extent in ("all", "at-rest")
+        length = extent if isinstance(extent, int) else known.stamp.length
+        assert begins(expected, of.texts[:length]), (
+            f"{slot.name} is of {of.texts[:length]}, and {expected} is in front"
+        )
+        assert not whole or len(of.texts) == state.context_used, f"{slot.name} is of more or less"
+        assert of.mode == mode, f"{slot.name} is of {of.mode}, and {mode} runs"
+        gains = state.steering.gains
+        assert slot.recorded or of.gains == gains, f"{slot.name} is of other gains"
+
+
+def text_is_in_front(state: AppState, expected: Sequence[str], maps: Sequence[str]) -> None:
+    """What views show of the cache is the beginning of the conversation as it is told now."""
+    assert state.context_used <= len(state.positions), "more is used than the conversation has"
+    for shown, words in (("the cache", state.positions), ("maps", maps)):
+        assert begins(expected, words), f"{shown}: {words}, and {expected} is in front"
+
+
+def what_is_unread_is_told(
+    state: AppState, expected: Sequence[str], cached: Sequence[str], rows: range
+) -> None:
+    """Every view says the same of what the cache lacks, and that is true."""
+    maps = SimpleNamespace(
+        problem="", layers=(None,), length=len(cached), rows=rows, ring_rows=MOST_TAGS
+    )
+    held = next((n for n in range(len(cached), 0, -1) if begins(expected, cached[:n])), 0)
+    told = unread_part(state, cast(Any, maps))
+    behind = joined(expected)[len(joined(cached[:held])) :].removesuffix("<end>")
+    if told is None:
+        assert not behind, f"the cache lacks {behind}, and no view says so"
+        assert not rows.start, f"queries before {rows.start} are gone, and no view says so"
+    else:
+        assert told.held <= held, f"{told.held} tokens are told, the cache has {held} of them"
+        assert told.queries in (0, rows.start) and not (behind and told.queries)
 
 
 def maps_are_in_front(shown: tuple[str, ...], words: set[int]) -> None:

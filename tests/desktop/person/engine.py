@@ -82,6 +82,17 @@ class Held:
 
     token: PromptToken
     gains: object  # None: all 1
+    queried: bool = True  # its queries are kept: this executor computed it
+
+
+@dataclass(slots=True)
+class Served:
+    """What a question was answered of."""
+
+    question: object  # kept, so that its id stays its own
+    texts: tuple[str, ...]  # of the tokens in the cache
+    gains: object
+    mode: str
 
 
 class ScriptedEngine:
@@ -103,6 +114,7 @@ class ScriptedEngine:
         self._open = []  # handles that have not ended
         self._newest = None  # change of the model
         self.files = {}  # kept caches, by path
+        self.served = {}  # by the id of a question: what it was answered of
 
     # The face of an engine
 
@@ -152,7 +164,10 @@ class ScriptedEngine:
 
     @property
     def rows(self):
-        return range(len(self.cache))
+        first = len(self.cache)
+        while first and self.cache[first - 1].queried:
+            first -= 1
+        return range(first, len(self.cache))
 
     # Its work, a step at a time
 
@@ -236,6 +251,8 @@ class ScriptedEngine:
             handle.end("cancelled", unwanted=True)
             return
         self.mode = command.options.mode
+        self.cache = [Held(held.token, held.gains, False) for held in self.cache]
+        self._changed()
         self._say(ExecutorChanged(self._executor(), self.model, command.options))
         self._tell_cache()
 
@@ -244,7 +261,7 @@ class ScriptedEngine:
 
     def _answer(self, handle, command):
         open_answer = command.continue_last
-        prompt = self.prompt(command.messages, open_answer, answers=True)
+        prompt = self.prompt(command.messages, open_answer, answers=True, raw=command.raw)
         gains = self.gains if command.gains is None else command.gains
         gains = None if gains == ONES else gains
         if command.gains is None:
@@ -291,7 +308,7 @@ class ScriptedEngine:
         self._tell_cache()
 
     def _read(self, handle, command):
-        prompt = self.prompt(command.messages, is_open(command.messages))
+        prompt = self.prompt(command.messages, is_open(command.messages), raw=command.raw)
         reused = self._take(prompt, command.conversation, self.gains, afresh=command.afresh)
         self._say(PrefillProgress(reused, len(prompt)))
         for token in prompt[reused:]:
@@ -303,22 +320,25 @@ class ScriptedEngine:
         self._say(ConversationRead(tuple(prompt[: len(self.cache)])))
         self._tell_cache()
 
-    def prompt(self, messages, open_answer, answers=False):
-        """A token before each message and one behind it, but for an answer that is left open."""
+    def prompt(self, messages, open_answer, answers=False, raw=False):
+        """A token before each message and one behind it, but for an answer that is left open; none
+        where the messages are one text."""
         found = []
         for index, message in enumerate(messages):
-            found.append(PromptToken(self.words.id("<start>"), "<start>", -1))
+            if not raw:
+                found.append(PromptToken(self.words.id("<start>"), "<start>", -1))
             texts = [self.words.texts[number] for number in message.tokens]
             texts = texts or [f"{word} " for word in message.content.split()]
             found += [PromptToken(self.words.id(text), text, index) for text in texts]
-            if not (open_answer and index == len(messages) - 1):
+            if not (raw or (open_answer and index == len(messages) - 1)):
                 found.append(PromptToken(self.words.id("<end>"), "<end>", -1))
-        if answers and not open_answer:
+        if answers and not open_answer and not raw:
             found.append(PromptToken(self.words.id("<start>"), "<start>", -1))
         return found
 
-    def count(self, messages):
-        return len(self.prompt(messages, is_open(messages)))
+    def texts(self, messages, raw=False):
+        """What a conversation is in the cache, token by token."""
+        return tuple(one.text for one in self.prompt(messages, is_open(messages), raw=raw))
 
     def _take(self, prompt, conversation, gains, *, owned=False, afresh=False):
         """Keep what the cache shares with a prompt: of another conversation, what was made with
@@ -329,7 +349,8 @@ class ScriptedEngine:
             if held.token.text != token.text or (strict and held.gains != gains) or afresh:
                 break
             kept += 1
-        self.cache = [Held(t, h.gains) for h, t in zip(self.cache[:kept], prompt, strict=False)]
+        pairs = zip(self.cache[:kept], prompt, strict=False)
+        self.cache = [Held(token, held.gains, held.queried) for held, token in pairs]
         self.holder = conversation
         self._changed()
         return kept
@@ -361,7 +382,7 @@ class ScriptedEngine:
 
     def _check(self, command):
         found = self._fitting(command)
-        total = self.count(command.messages)
+        total = len(self.texts(command.messages))
         unfit = "" if found else "beginning"
         self._say(KeptChecked(len(found), total, 100, unfit, unfit))
 
@@ -370,15 +391,16 @@ class ScriptedEngine:
         if not found:
             self._say(KeptResumed(unfit="beginning", problem="other"))
             return
-        self.cache = [Held(token, self.gains) for token in found]
+        self.cache = [Held(token, self.gains, False) for token in found]
         self.holder = command.conversation
         self._changed()
-        total = self.count(command.messages)
+        total = len(self.texts(command.messages))
         self._say(KeptResumed(tuple(found), total, 0.1))
         self._tell_cache()
 
     def _serve(self, handle, command):
-        tag = self.tag()
+        tag, texts = self.tag(), tuple(held.token.text for held in self.cache)
+        self.served[id(command)] = Served(command, texts, self.gains, self.mode)
         match command:
             case SetGains(gains):
                 self.gains = None if gains == ONES else gains
@@ -401,10 +423,12 @@ class ScriptedEngine:
             case FollowToken():
                 handle.end(f"c{tag}trace")
             case CountTokens():
-                told = self.count(command.messages) if command.messages else None
+                prompt = self.prompt(command.messages, is_open(command.messages), raw=command.raw)
+                ids = tuple(token.id for token in prompt)
                 many = tuple(len(text) // 4 + 1 for text in command.texts)
                 kept = tuple(map(len, command.texts))
-                handle.emit(TokensCounted(many, kept, conversation=told))
+                told = len(ids) if command.messages else None
+                handle.emit(TokensCounted(many, kept, conversation=told, ids=ids))
             case SpellTokens(tokens):
                 texts = tuple(self.words.texts[number] for number in tokens)
                 handle.emit(TokensSpelled(texts))

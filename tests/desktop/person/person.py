@@ -8,9 +8,16 @@ from types import SimpleNamespace
 
 from llm_lite.core.messages import (
     MODES,
+    CompareGains,
     EngineOptions,
     ExecutorInfo,
+    FollowToken,
+    Inspect,
+    MeasureCache,
     ModelLoaded,
+    ReadAttentionRows,
+    ReadRouting,
+    ReadStates,
     SamplingOptions,
 )
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
@@ -21,25 +28,26 @@ from llm_lite.desktop.attention.text import MapText
 from llm_lite.desktop.features.attachments import model as attaching
 from llm_lite.desktop.features.attachments.model import Pasted
 from llm_lite.desktop.features.attention import model as inspecting
-from llm_lite.desktop.features.cache.model import AskMeasure, ColorCache, SetOverflow
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ROWS, ask_pointed, is_held
+from llm_lite.desktop.features.cache.model import ColorCache, SetOverflow
 from llm_lite.desktop.features.chat import model as chatting
 from llm_lite.desktop.features.chat.model import extras_of
 from llm_lite.desktop.features.history import model as history
 from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
-from llm_lite.desktop.features.lesson.model import ShowLesson
+from llm_lite.desktop.features.lesson.model import RunSentence, ShowLesson
 from llm_lite.desktop.features.presets.setting_values import RANGES
 from llm_lite.desktop.features.program.model import (
     CancelLoading,
     OpenModel,
-    SetAttention,
     SetFontSize,
     SetLanguage,
     SetOptions,
     SetSwitch,
     SetTheme,
 )
-from llm_lite.desktop.features.program.requests import conversation
+from llm_lite.desktop.features.program.requests import conversation, reading_key
 from llm_lite.desktop.features.program.scopes import fields_of
 from llm_lite.desktop.features.program.settings import Looks, WindowPlace
 from llm_lite.desktop.features.program.state import AppState
@@ -49,7 +57,10 @@ from llm_lite.desktop.features.remote.model import Disconnect, ServerConnected
 from llm_lite.desktop.features.remote.state import Connection
 from llm_lite.desktop.features.resume import model as resuming
 from llm_lite.desktop.features.sampling.model import with_asked
+from llm_lite.desktop.features.steer import model as steering
+from llm_lite.desktop.features.tokens import model as looking
 from llm_lite.desktop.features.tree import model as forking
+from llm_lite.desktop.features.tree import model as switching
 from tests.children import PATIENCE
 from tests.desktop.other_versions import has_versions
 from tests.desktop.person import checks
@@ -57,6 +68,7 @@ from tests.desktop.person.engine import ONES, OTHER, SMALL, ScriptedEngine, Word
 
 SETTLED = 5000  # turns of the loop in which the engine must have done all it was asked
 FAVOURED = 12  # times as often
+MOST_TYPED = 2**31 - 1  # that a field for a whole number takes
 NEW = 0  # key of the chat that has not begun
 FAR = RemoteModel("far", 4096)
 SERVER = RemoteServer("http://there", "there", "openai", "There", models=(FAR,))
@@ -96,6 +108,7 @@ class Person:
         self.seen = {}  # by number in the history, NEW for a chat that has not begun
         self.settings = None  # as they were on the screen when the program ended
         self.log = []
+        self.waits = None  # the chat with a message that was sent, and waits for a model
         self.clock = 0.0
         self.begin()
 
@@ -160,6 +173,8 @@ class Person:
         self.log.append(action)
         chat = self.state.chat
         self.program.do(action)
+        if isinstance(action, chatting.Send) and self.state.queued:
+            self.waits = self.state.chat
         self._note_asked()
         self.sync()
         if self.state.chat == chat:
@@ -262,11 +277,18 @@ class Person:
             )
         if state.model is not None:
             engine = self.there if state.elsewhere else self.engine
-            told = conversation(state, state.messages)
+            told, raw = conversation(state, state.messages), state.prompt_settings.raw
+            texts = engine.texts(told, raw) if state.messages else ()
             checks.told_is_shown(state, told, self.words.texts)
             checks.read_is_shown(state, told, self.words.texts)
-            checks.meter_is_in_front(state, engine.count(told) if state.messages else 0)
+            checks.meter_is_in_front(state, len(texts))
             checks.cache_is_told(state, held)
+            maps = [self.words.texts[number] for number in self.maps.text.tokens]
+            checks.text_is_in_front(state, texts, maps)
+            checks.answers_are_of_what_is_in_front(state, engine.served, texts, engine.mode)
+            if not state.elsewhere and state.messages:
+                cached = [one.token.text for one in engine.cache]
+                checks.what_is_unread_is_told(state, texts, cached, engine.rows)
         checks.setting_is_shown(state)
         self._remember()
 
@@ -306,6 +328,7 @@ class Person:
         kinds = [kind for kind, _ in DOES]
         weights = [each * (FAVOURED if kind in favour else 1) for kind, each in DOES]
         does = self.rng.choices(kinds, weights)[0]
+        chat, said, begun = self.state.chat, questions(self.state), len(self.log)
         does(self)
         self.clock += 1.0
         self.store.update(self.state, WindowPlace(), self.clock, self._complain)
@@ -319,6 +342,9 @@ class Person:
         else:
             self.settle()
             self.look()
+        asked = any(isinstance(action, SAYING) for action in self.log[begun:])
+        if self.state.chat == chat and not asked and chat != self.waits:
+            assert questions(self.state) == said, "a message was sent that nobody has sent"
 
     def said(self, kind="w"):
         tag = self.seen[self.front].tag
@@ -388,7 +414,7 @@ class Person:
         if versions:
             index = self.rng.choice(versions)
             place = self.rng.randrange(len(self.state.tree.versions(index)))
-            self.do(inspecting.SwitchVersion(index, place))
+            self.do(switching.SwitchVersion(index, place))
 
     def fork(self):
         """All that is known of the answers is known in the fork, too."""
@@ -430,39 +456,76 @@ class Person:
         self.do(chatting.SetForm(self.rng.choice(["chat", "completion"])))
 
     def steer(self):
-        self.do(inspecting.Steer(self.rng.choice([None, ONES, ABLATED, LOUD])))
+        self.do(steering.Steer(self.rng.choice([None, ONES, ABLATED, LOUD])))
 
     def answer_steered(self):
-        self.do(inspecting.AnswerSteered())
+        self.do(steering.AnswerSteered())
 
     def look_inside(self):
         state, at = self.state, self.position()
         self.rng.choice(
             [
                 lambda: self.do(
-                    inspecting.SetXRay(
+                    looking.SetXRay(
                         replace(state.xray, shown=True, at=at, reverse=self.rng.random() < 0.5)
                     )
                 ),
-                lambda: self.do(inspecting.ShowLens(at, ())),
-                lambda: self.do(inspecting.ShowRow(at, (0, 1), ())),
-                lambda: self.do(AskMeasure(self.rng.choice(["key-norm", "received"]))),
                 lambda: self.do(SetAttention(replace(state.attention, row=at))),
+                lambda: self.do(ColorCache(self.rng.choice(["key-norm", "received"]), False)),
                 lambda: self.do(ShowLesson(self.rng.random() < 0.5)),
-                lambda: self.do(inspecting.ReadAgain()),
             ]
         )()
+
+    def read_again(self):
+        """Then the queries of all its tokens are there, but for those that a new mode left."""
+        self.settle()
+        self.do(inspecting.ReadAgain())
+        if self.state.reading is None or self.state.load is not None:
+            return
+        self.settle()
+        if not self.state.running and self.state.read_for == reading_key(self.state):
+            assert self.engine.rows.start == 0, "it was read again, and queries are missing"
+
+    def look_at_views(self):
+        """All views are open, and ask what they draw."""
+        state, at = self.state, self.position()
+        if not state.owners or not is_held(state, at) or state.model is None:
+            return
+        length = min(len(state.owners), state.context_used)
+        by = state.cache.by if state.cache.by in ("key-norm", "received") else "key-norm"
+        questions = (
+            Inspect(at),
+            ReadAttentionRows(at, "from", "heads", ((0, 1),)),
+            ReadStates(0, 0),
+            ReadRouting(0),
+            MeasureCache(by, 0, length),
+            CompareGains(),
+            FollowToken(at, 0, 0),
+        )
+        by_kind = {type(question): question for question in questions}
+        for slot in checks.SLOTS:
+            if slot is not ROWS and slot.question in by_kind:
+                for ask in slot.wanted(self.state, by_kind[slot.question]):
+                    self.do(ask)
+        for ask in ask_pointed(self.state):
+            self.do(ask)
+
+    def sentence(self):
+        """The lesson's own sentence, which is read without a template."""
+        self.do(RunSentence(f"c{self.seen[NEW].tag}w{self.rng.randrange(1000)} word"))
 
     def look_and_leave(self):
         """Another chat comes to the front before the engine has told where a token looks."""
         xray = replace(self.state.xray, shown=True, at=self.position())
-        self.do(inspecting.SetXRay(xray))
+        self.do(looking.SetXRay(xray))
+        self.look_at_views()
         self.do(chatting.NewChat())
 
     def sample(self):
         """Another value, or back to what it was at start or by default."""
         name = self.rng.choice(BOUNDED)
         low, high = RANGES[name]
+        high = min(high, MOST_TYPED)
         default = getattr(SamplingOptions(), name)
         whole = isinstance(default, int) or name == "seed"
         other = self.rng.randint(int(low), int(high)) if whole else self.rng.uniform(low, high)
@@ -575,6 +638,9 @@ DOES = (
     (Person.steer, 5),
     (Person.answer_steered, 2),
     (Person.look_inside, 8),
+    (Person.look_at_views, 8),
+    (Person.read_again, 2),
+    (Person.sentence, 1),
     (Person.look_and_leave, 1),
     (Person.sample, 6),
     (Person.mode, 4),
@@ -584,6 +650,14 @@ DOES = (
     (Person.disconnect, 1.5),
     (Person.restart, 1.2),
 )
+
+
+SAYING = (chatting.Send, RunSentence, history.UndoHistory, history.RedoHistory)
+
+
+def questions(state: AppState) -> int:
+    """Count what a person has said in the conversation in front, in all versions."""
+    return sum(message.role in ("user", "text") for message in state.tree)
 
 
 def differing(before: AppState, after: AppState) -> dict[str, object]:

@@ -11,19 +11,25 @@ from msgspec import Struct
 from llm_lite.core.messages import ExecutorChanged, Reconfigure
 from llm_lite.core.records import FieldNotesMeta, replace
 from llm_lite.desktop.app import program, settings
+from llm_lite.desktop.features.attachments import counting
 from llm_lite.desktop.features.attachments.state import NewDraft
+from llm_lite.desktop.features.attention import model as inspecting
 from llm_lite.desktop.features.cache import model as caching
+from llm_lite.desktop.features.cache import unread
 from llm_lite.desktop.features.chat import model as chatting
 from llm_lite.desktop.features.history import model as history
 from llm_lite.desktop.features.program import act as acting
 from llm_lite.desktop.features.program import apply as folding
 from llm_lite.desktop.features.program import model as program_actions
 from llm_lite.desktop.features.program import requests, scopes, status_bar
+from llm_lite.desktop.features.program import state as state_module
+from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.registry import FEATURES
 from llm_lite.desktop.features.remote import model as connecting
 from llm_lite.desktop.features.sampling import model as sampling
 from llm_lite.desktop.features.sampling.model import note_choices
+from llm_lite.desktop.features.steer import model as steering
 from llm_lite.desktop.features.steer.state import Steering
 from tests.desktop.person import checks
 from tests.desktop.person.person import Person, walk
@@ -71,8 +77,75 @@ def maps_stay(monkeypatch):
     monkeypatch.setattr(program, "held_in_front", lambda state: None)
 
 
-def what_was_read_stays_after_an_edit(monkeypatch):
-    monkeypatch.setattr(requests, "first_messages", lambda state, messages: state)
+def cached_text_is_taken_for_what_is_in_front(monkeypatch):
+    """Defect 4: an older version, with the tokens of the newer one."""
+    monkeypatch.setattr(state_module, "_text_in_front", lambda state: state.cached)
+
+
+def system_prompt_is_not_looked_at(monkeypatch):
+    """Defect 5: it was changed, and views show the conversation with the one before."""
+    told = AppState.next_prompt_settings.fget
+    monkeypatch.setattr(
+        AppState,
+        "next_prompt_settings",
+        property(lambda state: replace(told(state), system_prompt="")),
+    )
+
+
+def conversation_is_read_again_without_queries(monkeypatch):
+    """Defect 3: what is reused of the cache is not computed."""
+    read = requests.Read
+
+    def reusing(*arguments, **named):
+        return read(*arguments, **{**named, "afresh": False})
+
+    monkeypatch.setattr(requests, "Read", reusing)
+
+
+def sentence_is_counted_as_a_chat(monkeypatch):
+    """Defect 8: with a template that is not there."""
+    count = counting.CountTokens
+    monkeypatch.setattr(counting, "CountTokens", lambda **named: count(**{**named, "raw": False}))
+
+
+def opened_conversation_is_taken_for_a_new_one(monkeypatch):
+    """Defect 9: views say that there is nothing, where there is something unread."""
+    unread_part = unread.unread_part
+
+    def blind(state, maps=None):
+        return unread_part(state, maps) if state.owners else None
+
+    monkeypatch.setattr(checks, "unread_part", blind)
+
+
+def queries_are_not_missed(monkeypatch):
+    """Defect 12: after a resumed cache views invite to look where there is nothing to see."""
+    unread_part = unread.unread_part
+    monkeypatch.setattr(checks, "unread_part", lambda state, maps=None: unread_part(state))
+
+
+def answers_stay(monkeypatch):
+    """Whatever comes in front, what was answered last is drawn."""
+    monkeypatch.setattr(Slot, "_holds", lambda slot, asked, state: True)
+
+
+def answers_stay_as_the_text_is_changed(monkeypatch):
+    stamp = Slot.stamp
+    monkeypatch.setattr(
+        Slot, "stamp", lambda slot, state: replace(stamp(slot, state), runs=(), length=0)
+    )
+
+
+def answers_stay_under_other_weights(monkeypatch):
+    stamp = Slot.stamp
+    monkeypatch.setattr(
+        Slot, "stamp", lambda slot, state: replace(stamp(slot, state), executor=None)
+    )
+
+
+def answers_stay_under_other_gains(monkeypatch):
+    stamp = Slot.stamp
+    monkeypatch.setattr(Slot, "stamp", lambda slot, state: replace(stamp(slot, state), gains=None))
 
 
 def gains_stay(monkeypatch):
@@ -89,13 +162,11 @@ def gains_are_not_kept(monkeypatch):
 
 
 def engine_keeps_gains(monkeypatch):
-    monkeypatch.setattr(
-        "llm_lite.desktop.features.attention.model.send_gains", lambda state: (state, ())
-    )
-
-
-def divergence_stays(monkeypatch):
-    monkeypatch.setattr(Steering, "of_next_conversation", lambda s: Steering(effect=s.effect))
+    send_gains = steering.send_gains
+    monkeypatch.setattr(inspecting, "send_gains", lambda state: (state, ()))
+    others = tuple(due for due in acting._DUE if due is not send_gains)
+    assert len(others) < len(acting._DUE)
+    monkeypatch.setattr(acting, "_DUE", others)
 
 
 def meter_is_the_cache(monkeypatch):
@@ -112,7 +183,7 @@ def meter_is_what_was_read(monkeypatch):
 def cache_is_taken_for_the_conversation(monkeypatch):
     def status(event, state, now):
         state = replace(state, cache=replace(state.cache, status=event))
-        return replace(state, context_used=event.length if state.messages else 0)
+        return replace(state, cached=replace(state.cached, used=event.length))
 
     monkeypatch.setitem(folding.EVENTS, caching.CacheStatus, status)
 
@@ -195,11 +266,19 @@ DEFECTS = [
     asked_is_kept,
     change_of_what_was_asked_is_not_kept,
     maps_stay,
-    what_was_read_stays_after_an_edit,
+    cached_text_is_taken_for_what_is_in_front,
+    system_prompt_is_not_looked_at,
+    conversation_is_read_again_without_queries,
+    sentence_is_counted_as_a_chat,
+    opened_conversation_is_taken_for_a_new_one,
+    queries_are_not_missed,
+    answers_stay,
+    answers_stay_as_the_text_is_changed,
+    answers_stay_under_other_weights,
+    answers_stay_under_other_gains,
     gains_stay,
     gains_are_not_kept,
     engine_keeps_gains,
-    divergence_stays,
     meter_is_the_cache,
     meter_is_what_was_read,
     cache_is_taken_for_the_conversation,
@@ -222,14 +301,20 @@ SHOWN_BY = {
     "draft_is_lost_by_a_restart": (Person.draft, Person.restart, Person.new),
     "new_draft_is_lost": (Person.draft, Person.new, Person.open),
     "figures_of_the_context_stay_after_disconnecting": (Person.connect, Person.disconnect),
-    "what_was_read_stays_after_an_edit": (Person.edit, Person.switch_version),
+    "cached_text_is_taken_for_what_is_in_front": (Person.edit, Person.switch_version),
+    "system_prompt_is_not_looked_at": (Person.prompt, Person.look_at_views),
+    "conversation_is_read_again_without_queries": (Person.read_again, Person.mode),
+    "sentence_is_counted_as_a_chat": (Person.sentence, Person.prompt),
+    "opened_conversation_is_taken_for_a_new_one": (Person.open,),
+    "queries_are_not_missed": (Person.mode,),
+    "answers_stay": (Person.look_at_views, Person.edit),
+    "answers_stay_as_the_text_is_changed": (Person.look_at_views, Person.edit, Person.again),
+    "answers_stay_under_other_weights": (Person.look_at_views, Person.mode),
+    "answers_stay_under_other_gains": (Person.look_at_views, Person.steer),
     "asked_is_kept": (Person.restart,),
     "change_of_what_was_asked_is_not_kept": (Person.restart, Person.sample),
+    "queued": (Person.model, Person.send, Person.draft, Person.new, Person.open),
     "form": (Person.form, Person.new, Person.open),
-    "rows_asked": (Person.look_and_leave, Person.send),
-    "attention_rows": (Person.look_inside, Person.new, Person.send),
-    "row_details": (Person.look_inside, Person.open, Person.send),
-    "lens": (Person.look_inside, Person.open, Person.send),
     "comparing": (Person.steer, Person.answer_steered, Person.open),
     "rates": (Person.send, Person.new),
 }
@@ -251,10 +336,12 @@ NEVER_LEFT = {
     "editing",
     "aside",
 }
+# What is not drawn under another stamp, whether it stays or not.
+STAMPED = {"asks", "read_for"}
 COMPUTED = [
     name
     for name, scope in scopes.scopes(AppState).items()
-    if scope in ("conversation", "reading") and name not in NEVER_LEFT
+    if scope in ("conversation", "reading") and name not in NEVER_LEFT | STAMPED
 ]
 
 

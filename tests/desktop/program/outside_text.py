@@ -76,9 +76,11 @@ from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder.state import CompareRequest, EncodeRequest
 from llm_lite.desktop.features.program.apply import EVENTS, apply
+from llm_lite.desktop.features.program.asked import Asked, Exchange
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.program.state import Reading as ReadingBack
 from llm_lite.desktop.features.quantization.state import RunComparison, Work
+from llm_lite.desktop.features.registry import FEATURES
 from llm_lite.desktop.features.resume.state import Offer
 from llm_lite.desktop.features.tokenizer.state import Answer
 from tests.desktop.fake_engine import FakeEngine
@@ -218,10 +220,11 @@ def expecting(state: AppState, asked: Command | None) -> AppState:
         reading=ReadingBack(asked),
         resume=replace(state.resume, offer=Offer(*KEPT[:2], "checking", asked=asked)),
         serving=replace(state.serving, phase="on", asked=asked),
-        rows_asked=asked,
-        lens=replace(state.lens, asked=asked),
-        lesson=replace(state.lesson, asked=asked),
-        steering=replace(state.steering, asked=asked),
+        asks={
+            slot: Exchange(waiting=Asked(asked, slot.stamp(state)))
+            for feature in FEATURES
+            for slot in feature.asks
+        },
         encoding=replace(
             state.encoding,
             encoding=asked,
@@ -233,7 +236,6 @@ def expecting(state: AppState, asked: Command | None) -> AppState:
             state.tokenizer, answers=(replace(state.tokenizer.answers[0], asked=asked), Answer())
         ),
         translating=replace(state.translating, writing=asked),
-        cache=replace(state.cache, asked=asked),
         quantization=replace(
             state.quantization,
             work=Work(asked, "runs"),

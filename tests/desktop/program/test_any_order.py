@@ -29,14 +29,6 @@ from llm_lite.core.messages import (
     SamplingOptions,
     TokenDecoded,
 )
-from llm_lite.desktop.features.attention.model import (
-    AnswerSteered,
-    EndComparison,
-    SetXRay,
-    ShowLens,
-    Steer,
-    SwitchVersion,
-)
 from llm_lite.desktop.features.chat.model import (
     CancelEdit,
     ContinueAnswer,
@@ -48,6 +40,7 @@ from llm_lite.desktop.features.chat.model import (
     SetSampling,
     StopAnswer,
 )
+from llm_lite.desktop.features.program.asking import Ask
 from llm_lite.desktop.features.program.model import (
     CancelLoading,
     ChooseFile,
@@ -62,8 +55,11 @@ from llm_lite.desktop.features.program.model import (
 from llm_lite.desktop.features.program.state import (
     AppState,
 )
+from llm_lite.desktop.features.steer.model import AnswerSteered, EndComparison, Steer
+from llm_lite.desktop.features.tokens.lens import LENS
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
-from llm_lite.desktop.features.tree.model import ContinueFrom
+from llm_lite.desktop.features.tree.model import ContinueFrom, SwitchVersion
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.program.test_state import STATS, play
 
@@ -126,7 +122,7 @@ deeds = st.one_of(
     st.builds(SetFontSize, st.floats(0, 99)),
     st.builds(DismissNotice, st.integers(0, 9)),
     st.builds(SetXRay, st.builds(XRay, shown=st.booleans(), at=st.integers(0, 9))),
-    st.builds(ShowLens, st.integers(0, 9), st.just(())),
+    st.builds(Ask, st.just(LENS), st.builds(Inspect, st.integers(0, 9))),
     st.builds(
         ContinueFrom, st.integers(-1, 5), st.integers(0, 3), st.just(Alternative(7, "x", 0.5))
     ),

@@ -5,14 +5,14 @@ import random
 import pytest
 
 from llm_lite.core.history import ConversationTree
-from llm_lite.core.messages import AttentionRows, GenerationStats, LensResult
+from llm_lite.core.messages import AttentionRows, GenerationStats, Inspect, LensResult
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.rows import ROWS, pointed_question
 from llm_lite.desktop.features.program.state import (
     AnswerComparison,
     AppState,
     CatalogueEntry,
     DeviceChoice,
-    Lens,
     Load,
     LogLine,
     Message,
@@ -22,7 +22,9 @@ from llm_lite.desktop.features.program.state import (
 )
 from llm_lite.desktop.features.quantization.state import RateSample
 from llm_lite.desktop.features.registry import VIEWS
+from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tokens.state import XRay
+from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_answers import ANSWER, KOREAN, lens
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
@@ -70,14 +72,10 @@ def random_state(rng):
     results, problems = [None, LensResult(5, lens())], ["", "no such position"]
     last = len(messages) - 1
     answered = last > 0 and messages[last].role == "assistant"
-    compared = AnswerComparison(last, messages[last].id) if answered else None
-    return AppState(
+    compared = AnswerComparison(messages[last].id, messages[last].id) if answered else None
+    state = AppState(
         xray=xray,
-        attention_rows=rng.choice([None, rows, replace(rows, weights=(), note="not kept")]),
-        lens=Lens((), None, rng.choice(results), rng.choice(problems)),
-        positions=tuple(rng.choice(["a", "\n", " sky", "\ufffd"]) for _ in owners),
-        owners=tuple(sorted(owners)),
-        comparing=compared if answered and rng.random() < 0.3 else None,
+        compared=compared if answered and rng.random() < 0.3 else None,
         tree=ConversationTree(tuple(messages)),
         draft=rng.choice(TEXTS).replace("\x00", ""),
         running=running if busy else None,
@@ -86,7 +84,6 @@ def random_state(rng):
             [None, EXECUTOR, replace(EXECUTOR, device="d" * 400, backend="vulkan")]
         ),
         load=rng.choice([None, Load("s" * 200, "reading", rng.random())]),
-        context_used=rng.randrange(20000),
         rates=tuple(
             RateSample(i * 0.1, i * 0.1 + 0.1, rng.randint(1, 99), answer=i // 7)
             for i in range(rng.choice([0, 1, 99]))
@@ -103,6 +100,13 @@ def random_state(rng):
             Notice(i, "error", "n " * 80, 1e12, undo=True) for i in range(rng.randrange(4))
         ),
     )
+    texts = [rng.choice(["a", "\n", " sky", "\ufffd"]) for _ in owners]
+    state = with_cached(state, texts, sorted(owners), rng.randrange(20000))
+    question = pointed_question(state)
+    if question is not None:
+        rows = rng.choice([rows, replace(rows, weights=(), note="not kept")])
+        state = with_answer(state, ROWS, question, replace(rows, position=question.position))
+    return with_answer(state, LENS, Inspect(5), rng.choice(results), rng.choice(problems))
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (640, 400), (3840, 2160)])

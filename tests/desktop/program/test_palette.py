@@ -9,6 +9,7 @@ from llm_lite.core import history as kept
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import parse, remember, restore
+from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.commands.settings import SETTINGS
 from llm_lite.desktop.features.history.host import HistoryHost
@@ -18,7 +19,7 @@ from llm_lite.desktop.features.palette import view as palette
 from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette, fold, match
 from llm_lite.desktop.features.palette.state import MOST_RECENT, PaletteState
 from llm_lite.desktop.features.presets.model import ChoosePreset
-from llm_lite.desktop.features.program.model import OpenModel, SetAttention, SetLanguage
+from llm_lite.desktop.features.program.model import OpenModel, SetLanguage
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, CatalogueEntry, Message, Running
 from llm_lite.desktop.widgets.ui import Ui

@@ -156,7 +156,7 @@ def test_stop_is_sent_once_and_keeps_what_was_said():
     command = state.running.asked
     state, commands = play(
         state,
-        TokenDecoded(3, "so far", 1.0, 3),
+        TokenDecoded(3, "so-far", 1.0, 3),
         StopAnswer(),
         StopAnswer(),
         GenerationFinished("stopped", STATS),
@@ -164,7 +164,7 @@ def test_stop_is_sent_once_and_keeps_what_was_said():
     )
     assert [told.command for told in commands] == [command]
     assert commands[0].command is command
-    assert state.messages[-1].text == "so far"
+    assert state.messages[-1].text == "so-far"
     assert state.messages[-1].stop_reason == "stopped"
 
 
@@ -243,9 +243,9 @@ def test_an_answer_that_is_cancelled_before_it_was_begun_is_stopped():
 def test_an_answer_that_fails_says_why_and_keeps_what_was_said():
     state = asked()
     failed = (Ended("the device is gone"), state.running.asked)
-    state, _ = play(state, TokenDecoded(3, "so far", 1.0, 3), failed)
+    state, _ = play(state, TokenDecoded(3, "so-far", 1.0, 3), failed)
     last = state.messages[-1]
-    assert (last.text, last.stop_reason, last.problem) == ("so far", "error", "the device is gone")
+    assert (last.text, last.stop_reason, last.problem) == ("so-far", "error", "the device is gone")
     assert not state.busy and state.notices == (), "it is said once, at the answer"
     away = replace(asked(), lesson=LessonState(shown=True))
     failed = (Ended("the device is gone"), away.running.asked)

@@ -10,11 +10,11 @@ import pytest
 
 from llm_lite.core.messages import ExportMaps, FollowToken, MeasureCache
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import SetXRay
-from llm_lite.desktop.features.cache.model import ColorCache
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ROWS
+from llm_lite.desktop.features.cache.model import MEASURE, ColorCache, measured, problem
 from llm_lite.desktop.features.chat.model import NewChat, Send
-from llm_lite.desktop.features.lesson.model import FollowPosition, GoToStep, ShowLesson
-from llm_lite.desktop.features.program.model import SetAttention
+from llm_lite.desktop.features.lesson.model import FollowPosition, GoToStep, ShowLesson, with_trace
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.host import RemoteHost
 from llm_lite.desktop.features.remote.host_maps import (
@@ -26,6 +26,8 @@ from llm_lite.desktop.features.remote.host_maps import (
     without_first,
 )
 from llm_lite.desktop.features.remote.model import Disconnect, FindServer
+from llm_lite.desktop.features.tokens.lens import LENS
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.widgets.head_maps import ColorScale
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
@@ -95,8 +97,8 @@ def test_a_token_shows_where_it_looks(window: Headless) -> None:
     window.program.do(SetXRay(xray))
     window.driver.frames(3)
     window.driver.point("token.1.3")
-    window.driver.wait("rows", lambda s: s.attention_rows is not None, 20)
-    rows = window.state.attention_rows
+    window.driver.wait("rows", lambda s: ROWS.answer(s) is not None, 20)
+    rows = ROWS.answer(window.state)
     assert not rows.note and sum(rows.weights) == pytest.approx(1, abs=1e-3)
     assert len(rows.weights) == len(window.state.positions)
 
@@ -104,22 +106,22 @@ def test_a_token_shows_where_it_looks(window: Headless) -> None:
 def test_the_lens_and_the_cache(window: Headless) -> None:
     driver = window.driver
     driver.click("tab.lens")
-    driver.wait("the lens", lambda s: s.lens.result is not None)
-    assert not window.state.lens.problem and len(window.state.lens.result.rows) == 4
+    driver.wait("the lens", lambda s: LENS.answer(s) is not None)
+    assert not LENS.problem(window.state) and len(LENS.answer(window.state).rows) == 4
     driver.click("tab.kv_cache")
     driver.frames(3)
     assert driver.shows("remote.cache")
     cache = window.state.remote.cache
     assert cache.tokens == len(window.state.positions) and cache.pages > 0
     window.program.do(ColorCache("key-norm", False))
-    driver.wait("the norms", lambda s: s.cache.measured is not None)
+    driver.wait("the norms", lambda s: measured(s) is not None)
     held = window.program.remote.engine.held
     norms = window.served.service.ask(held.response, MeasureCache("key-norm")).values
-    assert np.allclose(window.state.cache.measured.values, norms)
+    assert np.allclose(measured(window.state).values, norms)
     driver.frames(3)
     window.program.do(NewChat())
     driver.frames(3)
-    assert window.state.cache.measured is None, "it is of the conversation that was left"
+    assert measured(window.state) is None, "it is of the conversation that was left"
 
 
 def test_a_cache_there_is_measured_once_the_answer_ends(window: Headless) -> None:
@@ -132,28 +134,28 @@ def test_a_cache_there_is_measured_once_the_answer_ends(window: Headless) -> Non
     program.state = replace(state, running=replace(state.running, phase="decode"))
     program.do(ColorCache("key-norm", False))
     driver.frames(3)
-    assert window.state.running and not window.state.cache.asked
-    assert not window.state.cache.problem and window.state.cache.measured is None
+    assert window.state.running and not MEASURE.waiting(window.state)
+    assert not problem(window.state) and measured(window.state) is None
     window.served.service.hold.set()
-    driver.wait("the norms", lambda s: not s.busy and s.cache.measured is not None)
-    assert window.state.cache.measured.values.shape[1] == window.state.context_used
+    driver.wait("the norms", lambda s: not s.busy and measured(s) is not None)
+    assert measured(window.state).values.shape[1] == window.state.context_used
 
 
 def test_the_lesson_follows_a_token_there(window: Headless) -> None:
     window.program.do(FollowPosition(9))
     window.program.do(ShowLesson(True))
-    window.driver.wait("the trace", lambda s: s.lesson.trace is not None)
-    assert not window.state.lesson.problem
-    held, trace = window.program.remote.engine.held, window.state.lesson.trace
+    window.driver.wait("the trace", lambda s: with_trace(s).lesson.trace is not None)
+    assert not with_trace(window.state).lesson.problem
+    held, trace = window.program.remote.engine.held, with_trace(window.state).lesson.trace
     asked = FollowToken(trace.position, trace.layer, trace.head, trace.tokens[0][0])
     truth = window.served.service.ask(held.response, asked).trace
     assert trace == replace(truth, texts=trace.texts)
-    for step in range(len(window.state.lesson.steps)):
+    for step in range(len(with_trace(window.state).lesson.steps)):
         window.program.do(GoToStep(step))
         window.driver.frames(2)
     window.program.do(NewChat())
     window.driver.frames(3)
-    assert window.state.lesson.trace is None, "it is of the conversation that was left"
+    assert with_trace(window.state).lesson.trace is None, "it is of the conversation that was left"
 
 
 def test_nothing_of_the_model_here_is_saved_as_its(window: Headless) -> None:

@@ -28,6 +28,7 @@ from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.host import RemoteHost
 from llm_lite.desktop.features.remote.model import Disconnect, FindServer
+from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.core.remote.servers import ANSWER, KEY, scripted
 from tests.desktop.fake_engine import FakeEngine
@@ -187,8 +188,8 @@ def test_what_is_not_told_is_said(window: Headless) -> None:
         ):
             driver.click(f"tab.{view}")
             driver.frames(3)
-        driver.wait("the lens", lambda s: s.lens.problem != "")
-        assert "does not tell" in window.state.lens.problem
+        driver.wait("the lens", lambda s: LENS.problem(s) != "")
+        assert "does not tell" in LENS.problem(window.state)
         for panel in ("memory", "sampler"):
             driver.click(f"rail.{panel}")
             driver.frames(2)

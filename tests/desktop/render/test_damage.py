@@ -8,9 +8,10 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.gpu.commands import CommandPool
 from llm_lite.core.messages import EngineOptions, LoadModel, SamplingOptions
+from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.model import Send
-from llm_lite.desktop.features.program.model import SetAttention, SetTheme
+from llm_lite.desktop.features.program.model import SetTheme
 from llm_lite.desktop.render import damage
 from llm_lite.desktop.render.damage import MOST, joined
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer

@@ -19,16 +19,18 @@ from llm_lite.core.messages import (
     SamplingOptions,
 )
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import SetXRay, Steer
+from llm_lite.desktop.features.attention.rows import ROWS, pointed_question, pointed_rows
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.chat.conversation import first_difference
 from llm_lite.desktop.features.chat.places import Stack
 from llm_lite.desktop.features.program.model import SetTheme
 from llm_lite.desktop.features.program.state import AppState, Message, Token
-from llm_lite.desktop.features.steer.view import SteerControls
+from llm_lite.desktop.features.steer.model import Steer
+from llm_lite.desktop.features.steer.view import EFFECT, SteerControls
 from llm_lite.desktop.features.tokens import colors
 from llm_lite.desktop.features.tokens.colors import likely
-from llm_lite.desktop.features.tokens.lens import fitting
+from llm_lite.desktop.features.tokens.lens import LENS, fitting
+from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import TEMPLATE, XRay
 from llm_lite.desktop.features.tokens.view import legend
 from llm_lite.desktop.widgets import token_text
@@ -36,6 +38,7 @@ from llm_lite.desktop.widgets.plots.shares import share_words
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from llm_lite.desktop.widgets.token_text import visible
 from tests.counting import python_calls
+from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_answers import ANSWER, OTHER, OTHER_ID, pieces_of
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.headless import READY, sent
@@ -87,19 +90,21 @@ def test_pointing_at_any_token_asks_where_it_looks(talk, name):
     start = 2 if message == "0" else 2 + len(pieces_of(QUESTION)) + 2
     position = start + int(token)
     assert [look.position for look in sent(engine, ReadAttentionRows)] == [position]
-    one.driver.wait("the look", lambda s: s.attention_rows is not None)
+    one.driver.wait("the look", lambda s: ROWS.answer(s) is not None)
     one.driver.frames(3)
     assert len(sent(engine, ReadAttentionRows)) == 1, "asked once while the pointer rests"
     one.driver.leave()
-    assert one.state.attention_rows is None
+    assert pointed_rows(one.state) is None
 
 
 def test_shift_shows_who_looks_here(talk):
     one, engine = talk
     one.driver.click("chat.xray")
     one.driver.point("token.1.3")
+    one.driver.wait("where it looks", pointed_rows)
     imgui.get_io().add_key_event(KEY.mod_shift, True)
     one.driver.frames(2)
+    one.driver.wait("who looks here", pointed_rows)
     imgui.get_io().add_key_event(KEY.mod_shift, False)
     one.driver.frames(2)
     assert [look.direction for look in sent(engine, ReadAttentionRows)] == ["from", "to", "from"]
@@ -192,10 +197,10 @@ def test_colours_are_those_of_the_map(talk, theme):
     one.program.do(SetTheme(theme))
     one.driver.click("chat.xray")
     one.driver.point("token.1.3")
-    one.driver.wait("the look", lambda s: s.attention_rows is not None)
+    one.driver.wait("the look", lambda s: ROWS.answer(s) is not None)
     weights = [0.9, 0.0, 0.001, 0.05, 0.1]
-    attention_rows = replace(one.state.attention_rows, weights=tuple(weights))
-    one.program.state = replace(one.state, attention_rows=attention_rows)
+    attention_rows = replace(ROWS.answer(one.state), weights=tuple(weights))
+    one.program.state = with_answer(one.state, ROWS, pointed_question(one.state), attention_rows)
     found = colors.shades(one.state, one.ui)
     last = colors.table("viridis", theme == "light")[255].tolist()
     assert found.top == pytest.approx(0.1), "the first token does not set the scale"
@@ -247,7 +252,7 @@ def test_only_tokens_in_sight_cost_anything(headless, monkeypatch):
     calls = {}
     for count in (20, 200):
         messages, owners, labels = long_chat(count)
-        state = replace(READY, tree=ConversationTree(messages), owners=owners, positions=labels)
+        state = with_cached(replace(READY, tree=ConversationTree(messages)), labels, owners)
         one = headless(replace(state, xray=XRay(shown=True, at=5)))
         while one.ui.local(Stack).measuring:
             one.driver.frames(1)
@@ -275,16 +280,16 @@ def test_on_a_real_model(headless, tiny_llama, backend, request):
     one.driver.click("chat.xray")
     one.program.do(SetXRay(replace(one.state.xray, layer=1)))
     one.driver.point("token.1.4")
-    one.driver.wait("the look", lambda s: s.attention_rows is not None)
+    one.driver.wait("the look", pointed_rows)
     maps = np.zeros((4, source.length, source.length), np.float32)
     head_maps(source, 1, range(4), maps)
     expected = maps.mean(axis=0)[first + 4]
-    np.testing.assert_allclose(one.state.attention_rows.weights, expected, atol=1e-5)
+    np.testing.assert_allclose(pointed_rows(one.state).weights, expected, atol=1e-5)
     check_choice(one, ids)
     check_steering(one)
     one.driver.click("tab.lens")
-    one.driver.wait("the lens", lambda s: s.lens.result is not None and not s.lens.asked)
-    assert [row.layer for row in one.state.lens.result.rows] == [0, 1]
+    one.driver.wait("the lens", lambda s: LENS.answer(s) is not None and not LENS.waiting(s))
+    assert [row.layer for row in LENS.answer(one.state).rows] == [0, 1]
 
 
 def check_choice(one, ids):
@@ -299,10 +304,10 @@ def check_choice(one, ids):
 
 
 def check_steering(one):
-    one.program.do(Steer(((0.0,) * 4,) * 2))
-    one.driver.wait("the effect", lambda s: s.steering.effect is not None)
-    assert one.state.steering.effect.kl > 1e-4
     one.driver.click("tab.steer")
+    one.program.do(Steer(((0.0,) * 4,) * 2))
+    one.driver.wait("the effect", lambda s: EFFECT.answer(s) is not None)
+    assert EFFECT.answer(one.state).kl > 1e-4
     one.driver.click("steer.again")
     one.driver.wait("the answer", lambda s: not s.busy)
     base, other = (others(one.state, 1)[-1], one.state.messages[1])

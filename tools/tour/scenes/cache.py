@@ -9,7 +9,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import Overflow
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.cache.model import ColorCache, SetOverflow
+from llm_lite.desktop.features.cache.model import MEASURE, ColorCache, SetOverflow
 from llm_lite.desktop.features.cache.state import ColorBy
 from llm_lite.desktop.features.chat.model import EditMessage, Send, SetSampling
 from llm_lite.desktop.features.program.model import SetOptions
@@ -48,7 +48,7 @@ def look_at_cache(driver: InputDriver, picture: Picture) -> None:
     for by in MEASURED:
         driver.program.do(ColorCache(by, False))
         driver.frames(2)
-        driver.wait("the numbers", lambda s: not s.cache.asked, LIMIT)
+        driver.wait("the numbers", lambda s: not MEASURE.waiting(s), LIMIT)
         driver.leave()
         picture(f"05-cache-{by}")
     driver.program.do(ColorCache("owner", False))
@@ -70,9 +70,9 @@ def _overflow(driver: InputDriver, picture: Picture, overflow: Overflow, name: s
     before = driver.state.options
     _reconfigure(driver, context=SMALL)
     driver.program.do(SetOverflow(overflow))
-    forgotten = driver.state.cache.forgotten
+    forgotten = driver.state.in_front.forgotten
     for _ in range(MOST_TURNS):
-        if driver.state.cache.forgotten != forgotten:
+        if driver.state.in_front.forgotten != forgotten:
             break
         _send(driver, QUESTIONS[0])
     _point(driver, "view.chat", 0.5, 0.5)

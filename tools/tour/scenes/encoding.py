@@ -13,11 +13,14 @@ from imgui_bundle import imgui
 
 from llm_lite.core.messages import AttentionPart
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.encoder.state import EncodingMode
 from llm_lite.desktop.features.lesson.animation import Animation
+from llm_lite.desktop.features.lesson.model import TRACE, with_trace
 from llm_lite.desktop.features.lesson.state import STEPS, StepName
-from llm_lite.desktop.features.program.model import DismissNotice, OpenModel, SetAttention, SetTheme
+from llm_lite.desktop.features.program.model import DismissNotice, OpenModel, SetTheme
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.translator.model import ChooseBeams, WriteTarget
 from llm_lite.desktop.widgets.markup.process import markup
@@ -65,7 +68,7 @@ def _look_at_text(driver: InputDriver, picture: Callable[[str], None], name: str
     driver.point("tab.attention")
     at = int(len(driver.state.positions) * SHARE)
     driver.point(f"encoding.token.{at}")
-    driver.wait("where it looks", lambda s: s.attention_rows is not None, PATIENCE)
+    driver.wait("where it looks", lambda s: ROWS.answer(s) is not None, PATIENCE)
     driver.frames(3)
     picture(name)
 
@@ -139,9 +142,11 @@ def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.type(SENTENCE)
     driver.click("lesson.run")
     driver.wait("the sentence", lambda s: not s.busy and bool(s.messages), PATIENCE)
-    driver.wait("the trace", lambda s: _is_traced(s) or bool(s.lesson.problem), PATIENCE)
+    driver.wait(
+        "the trace", lambda s: _is_traced(s) or bool(with_trace(s).lesson.problem), PATIENCE
+    )
     driver.leave()
-    if driver.state.lesson.problem:  # of a model whose layers it does not know
+    if with_trace(driver.state).lesson.problem:  # of a model whose layers it does not know
         picture("16-lesson-none")
         driver.click("rail.new_chat")
         driver.leave()
@@ -171,7 +176,7 @@ def look_at_encoders_lesson(
     theme only the last one. Where the text becomes a vector, compare it with the text `beside`."""
     driver.click("rail.lesson")
     driver.wait("the trace", _is_traced, PATIENCE)
-    steps = driver.state.lesson.steps
+    steps = with_trace(driver.state).lesson.steps
     for number, step in enumerate(steps):
         seen = step in OF_ENCODERS and driver.state.theme == "dark"
         if not seen and number < len(steps) - 1:
@@ -198,7 +203,7 @@ def _hold(driver: InputDriver, at: float) -> None:
 
 
 def _is_compared(state: AppState) -> bool:
-    trace = state.lesson.trace
+    trace = with_trace(state).lesson.trace
     return (
         _is_traced(state)
         and trace is not None
@@ -208,7 +213,7 @@ def _is_compared(state: AppState) -> bool:
 
 
 def _is_traced(state: AppState) -> bool:
-    return state.lesson.trace is not None and not state.lesson.asked
+    return with_trace(state).lesson.trace is not None and not TRACE.waiting(state)
 
 
 def look_at_targets(
@@ -238,7 +243,7 @@ def _point(driver: InputDriver, picture: Callable[[str], None], side: str, name:
     """Show the attention of a token in the target or in the source."""
     driver.point("tab.attention")
     driver.point(f"translating.{side}.1")
-    driver.wait("where it looks", lambda s: s.attention_rows is not None, PATIENCE)
+    driver.wait("where it looks", lambda s: ROWS.answer(s) is not None, PATIENCE)
     driver.frames(3)
     picture(name)
     driver.leave()

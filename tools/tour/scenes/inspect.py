@@ -7,10 +7,11 @@ from collections.abc import Callable
 from imgui_bundle import imgui
 
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.model import SetXRay
+from llm_lite.desktop.features.attention.model import SetAttention
+from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import StopAnswer
-from llm_lite.desktop.features.program.model import SetAttention
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokenizer.model import ChooseTokenizing
 from llm_lite.desktop.features.tokenizer.state import (
     MODEL,
@@ -19,6 +20,8 @@ from llm_lite.desktop.features.tokenizer.state import (
     most_cut_word,
     steps_in,
 )
+from llm_lite.desktop.features.tokens.lens import LENS
+from llm_lite.desktop.features.tokens.model import SetXRay
 from tools.tour.input_driver import PATIENCE, InputDriver
 
 LOWEST = 0.82  # of the height, where the panel ends that is shown
@@ -59,7 +62,7 @@ def look_inside(
 
 
 def _has_lens(state: AppState) -> bool:
-    return state.lens.result is not None and state.lens.asked is None
+    return LENS.answer(state) is not None and LENS.waiting(state) is None
 
 
 def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
@@ -68,7 +71,7 @@ def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
     any_layer = next(f"steer.{at}.0" for at in range(1000) if driver.shows(f"steer.{at}.0"))
     for name in [name for name in names if driver.shows(name)] or [any_layer]:
         driver.click(name)
-    driver.wait("the effect", lambda s: not s.steering.asked and not s.steering.stale, LIMIT)
+    driver.wait("the effect", lambda s: EFFECT.answered(s) is not None, LIMIT)
     driver.click("steer.again")
     driver.wait("the steered answer", has_tokens(STEERED_TOKENS), LIMIT)
     driver.program.do(StopAnswer())
@@ -86,7 +89,7 @@ def _point_at_token(driver: InputDriver, **changes: object) -> None:
     driver.program.do(SetXRay(replace(driver.state.xray, at=None, **changes)))  # type: ignore[arg-type]
     driver.frames(2)
     driver.point(_token(driver))
-    driver.wait("the look", lambda s: s.attention_rows is not None, LIMIT)
+    driver.wait("the look", lambda s: ROWS.answer(s) is not None, LIMIT)
     driver.frames(2)
 
 

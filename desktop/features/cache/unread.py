@@ -1,0 +1,118 @@
+"""The part of the conversation in front that is not in the cache: all views say the same about it,
+and it is read by itself where that is quick, else by a button."""
+
+from __future__ import annotations
+
+from imgui_bundle import ImVec2, imgui
+from msgspec import Struct
+
+from llm_lite.desktop.features.attention.model import ReadAgain
+from llm_lite.desktop.features.cache.overflow import used_share
+from llm_lite.desktop.features.chat.reading import seconds_to_read, tokens_in_front
+from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.requests import obstacle, reading_key
+from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.tokens.state import unread
+from llm_lite.desktop.language.translate import mark, tr
+from llm_lite.desktop.language.units import duration
+from llm_lite.desktop.widgets.head_maps import HeadMaps
+from llm_lite.desktop.widgets.ui import Ui
+from llm_lite.desktop.widgets.widgets import button, meter, text, wrapped
+
+AT_ONCE = 2.0  # seconds: a conversation that is read in less is read without a question
+NOTHING = mark("The cache does not hold this conversation.")
+OTHER = mark(
+    "The cache holds the first {n:,} of {whole:,} tokens of this conversation as it is now."
+)
+OTHER_UNCOUNTED = mark("The cache holds the first {n:,} tokens of this conversation as it is now.")
+QUERIES = mark("The cache holds no queries of the first {n:,} tokens: another run computed them.")
+
+
+class Unread(Struct, frozen=True):
+    """The part that views lack of the conversation in front: all behind the first `held` tokens, of
+    `whole` where that is known; or, with `queries`, the queries of the first tokens."""
+
+    held: int
+    whole: int | None
+    queries: int = 0
+
+
+def unread_part(state: AppState, maps: HeadMaps | None = None) -> Unread | None:
+    """Return what is not read; None where all is, where an answer is being written, and where a
+    server has the cache. With `maps`, queries count too."""
+    here = state.model is not None and state.holds_conversations and not state.elsewhere
+    if not here or not state.messages or state.running:
+        return None
+    held, whole = len(state.owners), tokens_in_front(state)
+    if unread(state.owners, [bool(message.whole) for message in state.messages]):
+        return Unread(held, whole)
+    if maps is None or maps.problem or not maps.layers:
+        return None
+    first = maps.rows.start
+    return Unread(held, whole, first) if first > max(0, maps.length - maps.ring_rows) else None
+
+
+def words(found: Unread) -> str:
+    """Return what is not read, as a sentence."""
+    if found.queries:
+        return tr(QUERIES).format(n=found.queries)
+    if not found.held:
+        return tr(NOTHING)
+    if found.whole is None:
+        return tr(OTHER_UNCOUNTED).format(n=found.held)
+    return tr(OTHER).format(n=found.held, whole=found.whole)
+
+
+def is_read_at_once(state: AppState) -> bool:
+    """Return whether the conversation may be read without a question: in under two seconds, once,
+    while the engine has nothing else to do and no kept cache waits to be resumed."""
+    whole = tokens_in_front(state)
+    if whole is None or state.resume.offer is not None or obstacle(state) or used_share(state) > 1:
+        return False
+    if state.read_for == reading_key(state):  # which brought no more
+        return False
+    return 0 < seconds_to_read(state, whole) < AT_ONCE
+
+
+def draw_unread(state: AppState, ui: Ui, name: str, maps: HeadMaps | None = None) -> list[Action]:
+    """Draw what is not read, if anything is not, and the button that reads the conversation again;
+    one that is read quickly is read at once."""
+    if state.reading is not None:
+        draw_reading(state, ui)
+        return []
+    found = unread_part(state, maps)
+    if found is None:
+        return []
+    if is_read_at_once(state):
+        return [ReadAgain()]
+    wrapped(ui, words(found))
+    ui.mark(f"{name}.unread")
+    imgui.dummy(ImVec2(0, ui.u(0.5)))
+    return draw_read_again(state, ui, name)
+
+
+def draw_read_again(state: AppState, ui: Ui, name: str) -> list[Action]:
+    """Draw the button that reads the conversation in front, with the time that this takes; not one
+    that is longer than the context."""
+    fits = used_share(state) <= 1
+    hint = "" if fits else tr("It is longer than the context, and cannot be read whole.")
+    seconds = seconds_to_read(state, tokens_in_front(state) or 0)
+    label = tr("Read this conversation again")
+    if seconds:
+        label = tr("Read this conversation again: {time}").format(time=duration(1e3 * seconds))
+    again = button(ui, f"{name}.read", label, hint=hint, enabled=fits)
+    return [ReadAgain()] if again else []
+
+
+def draw_reading(state: AppState, ui: Ui) -> None:
+    """Draw how much has been read of the conversation on its way into the cache."""
+    reading = state.reading
+    assert reading is not None
+    progress = tr("Reading {n:,} of {whole:,} tokens") if reading.total else tr("Reading")
+    text(ui, progress.format(n=reading.done, whole=reading.total), "muted", "small")
+    imgui.same_line(0, ui.u(2))
+    x, y = imgui.get_cursor_pos_x(), imgui.get_cursor_pos_y()
+    imgui.set_cursor_pos_y(y + (ui.theme.size("small") - ui.u(1)) / 2)
+    meter(ui, reading.done / max(reading.total, 1), ui.u(30), ui.u(1))
+    imgui.set_cursor_pos((x, y))
+    imgui.dummy(ImVec2(ui.u(30), ui.theme.size("small")))

@@ -1,0 +1,154 @@
+"""Questions of the window to the engine, each with a slot for its last answer. An answer is drawn
+only while what it is about is in front: a view reads its slot, which compares the stamps.
+
+A view that asks has a `Slot`, reads `answer` and `problem`, and returns `wanted(state, question)`
+among its actions in each frame: it is asked when it has no answer yet, one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from llm_lite.core.messages import Command, Ended, Event
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.asked import Asked, Exchange, Stamp
+from llm_lite.desktop.features.program.requests import Result
+from llm_lite.desktop.features.program.state import AppState
+
+A = TypeVar("A")
+# The tokens that an answer depends on: so many of the first; those in the cache as it was asked,
+# whatever follows; all, or those so far while an answer is written; all, and no others.
+Extent = int | Literal["so-far", "at-rest", "all"]
+NOTHING = Exchange()
+
+
+class Slot(Struct, Generic[A], frozen=True, eq=False):
+    """A kind of question about the text in the cache, or about a `subject` of its own: what that
+    function returns is what an answer is about."""
+
+    name: str
+    question: type[Command]
+    answer_type: type[Any]
+    extent: Callable[[Any], Extent] = lambda question: "all"  # of a question
+    subject: Callable[[AppState], object] | None = None
+    recorded: bool = False  # it is read from what the cache keeps, whatever the gains are by now
+    # join(answer in front or None, what came, its question): what is kept as the answer
+    join: Callable[[Any, Any, Any], Any] | None = None
+
+    def answer(self, state: AppState) -> A | None:
+        """Return the last answer, if it is true of what is in front."""
+        known = self.answered(state)
+        return known.answer if known is not None else None
+
+    def problem(self, state: AppState) -> str:
+        """Return why the last question has no answer, as a sentence; "" where it has one."""
+        known = self.answered(state)
+        return known.problem if known is not None else ""
+
+    def answered(self, state: AppState) -> Asked | None:
+        """Return the last question that was answered, or could not be, of what is in front."""
+        known = state.asks.get(self, NOTHING).answered
+        return known if known is not None and self._holds(known, state) else None
+
+    def waiting(self, state: AppState) -> Asked | None:
+        """Return the question about what is in front that has no answer yet."""
+        known = state.asks.get(self, NOTHING).waiting
+        return known if known is not None and self._holds(known, state) else None
+
+    def wanted(self, state: AppState, question: Command) -> list[Action]:
+        """Return the action that asks a question, or none: where it was answered, where one waits,
+        and where the answer would be about all that the cache has, and that is more than what is in
+        front."""
+        if self.waiting(state) is not None:
+            return []
+        of_all = self.subject is None and not isinstance(self.extent(question), int)
+        if of_all and state.in_front.used < state.cached.used:
+            return []
+        known = self.answered(state)
+        if known is not None and known.question == question:
+            return []
+        return [Ask(self, question)]
+
+    def stamp(self, state: AppState) -> Stamp:
+        """Return the stamp of what is in front."""
+        model = state.model.path if state.model is not None else ""
+        gains = None if self.recorded else state.steering.gains
+        if self.subject is not None:
+            return Stamp(state.chat, model, state.executor, gains, self.subject(state))
+        text = state.in_front
+        of = (text.used, text.runs, text.forgotten)
+        return Stamp(state.chat, model, state.executor, gains, None, *of)
+
+    def _holds(self, asked: Asked, state: AppState) -> bool:
+        """Return whether what was asked is about what is in front."""
+        then, now = asked.stamp, self.stamp(state)
+        if then == now:
+            return True
+        extent = self.extent(asked.question)
+        if self.subject is not None or extent == "all":
+            return False
+        if extent == "at-rest" and state.running is None:
+            return False
+        return _is_beginning(_first(then, extent if isinstance(extent, int) else then.length), now)
+
+
+def _is_beginning(stamp: Stamp, of: Stamp) -> bool:
+    return stamp.length <= of.length and stamp == _first(of, stamp.length)
+
+
+def _first(stamp: Stamp, length: int) -> Stamp:
+    """Return the stamp of the first tokens alone."""
+    gone = sum(last - first for first, last in stamp.forgotten)
+    runs = tuple(run for run in stamp.runs if run[0] < length + gone)
+    return replace(stamp, length=length, runs=runs)
+
+
+class Ask(Action, frozen=True):
+    """Ask the engine for what belongs into a slot."""
+
+    slot: Slot[Any]
+    question: Command
+
+
+def ask(action: Ask, state: AppState, now: float) -> Result:
+    """Ask; a question of this slot that waits is given up."""
+    slot, question = action.slot, action.question
+    known = state.asks.get(slot, NOTHING)
+    waiting = Asked(question, slot.stamp(state))
+    return _with(state, slot, replace(known, waiting=waiting)), (question,)
+
+
+def replied(event: Event, asked: Command, state: AppState, now: float) -> AppState:
+    """Keep an answer with its question, unless another one was asked since."""
+    for slot, known in state.asks.items():
+        waiting = known.waiting
+        if waiting is not None and waiting.question is asked:
+            return _with(state, slot, _with_event(slot, known, waiting, event, state))
+    return state
+
+
+def _with_event(
+    slot: Slot[Any], known: Exchange, waiting: Asked, event: Event, state: AppState
+) -> Exchange:
+    if isinstance(event, slot.answer_type):
+        found: Any = event
+        if slot.join is not None:
+            found = slot.join(slot.answer(state), event, waiting.question)
+        return replace(known, answered=replace(waiting, answer=found))
+    if not isinstance(event, Ended):
+        return known
+    has_answer = known.answered is not None and known.answered.question is waiting.question
+    if event.unwanted or (has_answer and not event.failure):
+        return replace(known, waiting=None)
+    return Exchange(answered=replace(waiting, problem=event.failure))
+
+
+def _with(state: AppState, slot: Slot[Any], exchange: Exchange) -> AppState:
+    return replace(state, asks={**state.asks, slot: exchange})
+
+
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {Ask: ask}
