@@ -158,7 +158,7 @@ FEATURES = (
         attention.HANDLERS,
         replies=attention.REPLIES,
         on_action=attention.note_row,
-        due=(attention.drop_row,),
+        due=(attention.drop_row, attention.drop_reading),
         asks=(ROWS, HEAD_ROWS, STATES),
         views=(
             View(

@@ -32,7 +32,7 @@ from llm_lite.desktop.features.attention.map import (
     zoom_of,
 )
 from llm_lite.desktop.features.attention.model import SetAttention
-from llm_lite.desktop.features.attention.rows import HEAD_ROWS, HeadRows, is_held
+from llm_lite.desktop.features.attention.rows import HEAD_ROWS, ROWS, is_held
 from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS, AttentionChoice, Head
 from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
 from llm_lite.desktop.features.figures.view import draw_save
@@ -352,9 +352,7 @@ def draw_row_details(
         return choice, []
     top, room = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
     wide = room / max(len(choice.locked), 2)
-    found = HEAD_ROWS.answer(state) or {}
-    if any(rows.position != row for rows in found.values()):
-        found = {}
+    found = rows_of_heads(state, row)
     for place, head in enumerate(choice.locked):
         corner = ImVec2(top.x + place * wide, top.y + ui.u(1))
         imgui.set_cursor_screen_pos(corner)
@@ -364,10 +362,19 @@ def draw_row_details(
     return choice, _ask_row(state, choice, row, found)
 
 
-def _ask_row(state: AppState, choice: AttentionChoice, row: int, found: HeadRows) -> list[Action]:
+def rows_of_heads(state: AppState, row: int) -> dict[Head, AttentionRows]:
+    """Return what was read of the token at a row, by head of the part that is shown."""
+    known, part = HEAD_ROWS.answer(state) or {}, state.attention.part
+    return {head: rows for (of, head), rows in known.items() if of == part and rows.position == row}
+
+
+def _ask_row(
+    state: AppState, choice: AttentionChoice, row: int, found: dict[Head, AttentionRows]
+) -> list[Action]:
     """Ask for one head after the other: the engine keeps one request of this kind."""
     missing = next((head for head in choice.locked if head not in found), None)
-    if missing is None or not is_held(state, row):
+    waits = ROWS.waiting(state) is not None  # of this kind the engine keeps the newest alone
+    if missing is None or waits or not is_held(state, row):
         return []
     part = state.attention.part
     return HEAD_ROWS.wanted(state, ReadAttentionRows(row, "from", "heads", (missing,), part=part))
@@ -493,7 +500,7 @@ def draw_unkept(state: AppState, ui: Ui, name: str) -> list[Action]:
     if state.encodes:
         wrapped(ui, tr(NO_TEXT))
         return []
-    if not state.holds_conversations or state.running or not state.messages:
+    if state.reading is None and unread_part(state, ui.maps) is None:
         wrapped(ui, tr(WHY))
         return []
     return draw_unread(state, ui, name, ui.maps)

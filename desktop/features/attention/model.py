@@ -14,10 +14,12 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.chat.reading import is_unsettled
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import (
     Result,
+    end_reading,
     obstacle,
     read_again,
 )
@@ -54,10 +56,18 @@ def reread(action: ReadAgain, state: AppState, now: float) -> Result:
     return read_again(state)
 
 
+def drop_reading(state: AppState) -> Result:
+    """Stop a reading whose prompt is made otherwise by now."""
+    reading = state.reading
+    if reading is None or reading.prompt_settings == state.prompt_settings:
+        return state, ()
+    return end_reading(state)
+
+
 def drop_row(state: AppState) -> Result:
     """Mark no row, once the token that a person chose is not in front."""
     choice, of = state.attention, state.attention.row_of
-    if choice.row is None or state.positions[: len(of)] == of:
+    if choice.row is None or state.positions[: len(of)] == of or is_unsettled(state, len(of)):
         return state, ()
     return replace(state, attention=replace(choice, row=None)), ()
 

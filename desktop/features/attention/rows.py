@@ -3,7 +3,13 @@ head."""
 
 from __future__ import annotations
 
-from llm_lite.core.messages import AttentionRows, AttentionRowsMode, Direction, ReadAttentionRows
+from llm_lite.core.messages import (
+    AttentionPart,
+    AttentionRows,
+    AttentionRowsMode,
+    Direction,
+    ReadAttentionRows,
+)
 from llm_lite.desktop.features.attention.state import Head
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.asking import Extent, Slot
@@ -17,21 +23,23 @@ MODES: dict[str, AttentionRowsMode] = {
     "locked": "heads",
     "rollout": "rollout",
 }
-HeadRows = dict[Head, AttentionRows]  # of one token
+HeadRows = dict[tuple[AttentionPart, Head], AttentionRows]  # of one token
 
 
 def extent(question: ReadAttentionRows) -> Extent:
     """Return the tokens that a row depends on: those that the token sees, or all that may look
     back at it."""
+    if question.part == "encoder":  # each token of a source sees all of it
+        return "all"
     return question.position + 1 if question.direction == "from" else "at-rest"
 
 
 def _beside(known: HeadRows | None, rows: AttentionRows, question: ReadAttentionRows) -> HeadRows:
     """Return the rows of further heads beside those of the same token."""
-    head = question.heads[0]
+    key = (question.part, question.heads[0])
     if known is None or any(one.position != rows.position for one in known.values()):
-        return {head: rows}
-    return {**known, head: rows}
+        return {key: rows}
+    return {**known, key: rows}
 
 
 ROWS: Slot[AttentionRows] = Slot("rows", ReadAttentionRows, AttentionRows, extent, recorded=True)
@@ -44,7 +52,7 @@ def is_held(state: AppState, position: int) -> bool:
     """Return whether the cache holds a token of what is in front at a position."""
     if state.elsewhere:  # a server need not report the tokens of its prompt
         return bool(state.owners)
-    return position < len(state.owners) or not state.holds_conversations
+    return position < min(len(state.owners), state.context_used) or not state.holds_conversations
 
 
 def pointed_question(state: AppState) -> ReadAttentionRows | None:

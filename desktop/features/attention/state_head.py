@@ -64,10 +64,6 @@ ABOUT = mark(
 )
 READING = mark("Reading the state: its tokens run once more.")
 SOON = mark("It is read once the answer is written.")
-UNREAD = mark(
-    "The cache does not hold this conversation: its states come with the next message, or once the "
-    "Attention view has read it again."
-)
 NOTHING = mark("There is nothing in it yet: say something in the chat.")
 LATER = mark("Of tokens {first:,} to {last:,}: it is read again once the answer is written.")
 CURVES = (

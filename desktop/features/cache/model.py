@@ -29,10 +29,13 @@ def extent(question: MeasureCache) -> Extent:
 
 def _joined(
     known: MeasuredCache | None, event: CacheMeasured, question: MeasureCache
-) -> MeasuredCache:
-    """Return a measurement behind what was known of the positions before."""
+) -> MeasuredCache | None:
+    """Return a measurement behind what was known of the positions before; None where that is
+    missing: all is asked again."""
     values = np.array(event.values, np.float32).reshape(len(event.values), -1)
-    if event.first and known is not None and known.what == event.what:
+    if event.first and (known is None or known.what != event.what):
+        return None
+    if event.first and known is not None:
         values = np.concatenate([known.values[:, : event.first], values], axis=1)
     return MeasuredCache(event.what, values)
 

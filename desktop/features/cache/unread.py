@@ -20,12 +20,17 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import button, meter, text, wrapped
 
 AT_ONCE = 2.0  # seconds: a conversation that is read in less is read without a question
+SETTLED = 0.7  # seconds without a change, before it is
 NOTHING = mark("The cache does not hold this conversation.")
 OTHER = mark(
     "The cache holds the first {n:,} of {whole:,} tokens of this conversation as it is now."
 )
 OTHER_UNCOUNTED = mark("The cache holds the first {n:,} tokens of this conversation as it is now.")
-QUERIES = mark("The cache holds no queries of the first {n:,} tokens: another run computed them.")
+QUERIES = mark(
+    "The queries of the first {n:,} tokens were not kept. They come when the conversation is read "
+    "again."
+)
+MORE = mark("The cache goes on with {n:,} tokens of another version of this conversation.")
 
 
 class Unread(Struct, frozen=True):
@@ -35,6 +40,7 @@ class Unread(Struct, frozen=True):
     held: int
     whole: int | None
     queries: int = 0
+    more: int = 0  # tokens of another version that the cache has behind all of this one
 
 
 def unread_part(state: AppState, maps: HeadMaps | None = None) -> Unread | None:
@@ -44,18 +50,36 @@ def unread_part(state: AppState, maps: HeadMaps | None = None) -> Unread | None:
     if not here or not state.messages or state.running:
         return None
     held, whole = len(state.owners), tokens_in_front(state)
-    if unread(state.owners, [bool(message.whole) for message in state.messages]):
+    if _lacks_message(state):
         return Unread(held, whole)
+    if more := state.cached.used - state.in_front.used:
+        return Unread(held, whole, more=more)
     if maps is None or maps.problem or not maps.layers:
         return None
     first = maps.rows.start
     return Unread(held, whole, first) if first > max(0, maps.length - maps.ring_rows) else None
 
 
+def _lacks_message(state: AppState) -> bool:
+    """Return whether a message with text has no token in the cache; found once for a text and a
+    conversation, as every view asks in each frame."""
+    global _last
+    (owners, messages), lacks = _last
+    if owners is not state.owners or messages is not state.messages:
+        lacks = unread(state.owners, [bool(message.whole) for message in state.messages])
+        _last = (state.owners, state.messages), lacks
+    return lacks
+
+
+_last: tuple[tuple[object, object], bool] = (None, None), False
+
+
 def words(found: Unread) -> str:
     """Return what is not read, as a sentence."""
     if found.queries:
         return tr(QUERIES).format(n=found.queries)
+    if found.more:
+        return tr(MORE).format(n=found.more)
     if not found.held:
         return tr(NOTHING)
     if found.whole is None:
@@ -66,8 +90,11 @@ def words(found: Unread) -> str:
 def is_read_at_once(state: AppState) -> bool:
     """Return whether the conversation may be read without a question: in under two seconds, once,
     while the engine has nothing else to do and no kept cache waits to be resumed."""
-    whole = tokens_in_front(state)
-    if whole is None or state.resume.offer is not None or obstacle(state) or used_share(state) > 1:
+    whole, offer = tokens_in_front(state), state.resume.offer
+    waits = offer is not None and offer.phase in ("waiting", "checking", "ready", "resuming")
+    if whole is None or obstacle(state) or used_share(state) > 1:
+        return False
+    if waits and not state.resume.dismissed:
         return False
     if state.read_for == reading_key(state):  # which brought no more
         return False
@@ -81,14 +108,34 @@ def draw_unread(state: AppState, ui: Ui, name: str, maps: HeadMaps | None = None
         draw_reading(state, ui)
         return []
     found = unread_part(state, maps)
-    if found is None:
+    compares = state.cached.used and state.cached.prompt_settings != state.prompt_settings
+    if found is None or (compares and state.counted.asked is not None):
         return []
     if is_read_at_once(state):
-        return [ReadAgain()]
+        return [ReadAgain()] if _has_settled(state, ui) else []
     wrapped(ui, words(found))
     ui.mark(f"{name}.unread")
     imgui.dummy(ImVec2(0, ui.u(0.5)))
     return draw_read_again(state, ui, name)
+
+
+class Settling(Struct):
+    """The conversation and settings that were in front last, and since when."""
+
+    key: tuple[object, ...] = ()
+    since: float = 0.0  # seconds, as `Ui.now`
+
+
+def _has_settled(state: AppState, ui: Ui) -> bool:
+    """Return whether the same has been in front for a moment: a prompt is typed letter by letter,
+    and versions are looked through."""
+    held, key = ui.local(Settling), reading_key(state)
+    if held.key != key:
+        held.key, held.since = key, ui.now
+    left = held.since + SETTLED - ui.now
+    if left > 0:
+        ui.redraw_in(left)
+    return left <= 0
 
 
 def draw_read_again(state: AppState, ui: Ui, name: str) -> list[Action]:

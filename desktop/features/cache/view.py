@@ -230,7 +230,7 @@ def _draw_legend(state: AppState, ui: Ui) -> None:
             words = tr("Measured when the answer ends.")
         elif unread_part(state) is not None:
             words = tr("Measured once the conversation is read.")
-        else:
+        elif MEASURE.waiting(state) is not None:
             ui.redraw_in(0.1)
         text(ui, words, "muted", "small")
         return

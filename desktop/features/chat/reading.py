@@ -83,6 +83,16 @@ def ended(state: AppState, running: Running) -> AppState:
     )
 
 
+def is_unsettled(state: AppState, tokens: int) -> bool:
+    """Return whether the cache may soon hold so many first tokens of what is in front: they are
+    counted, or read."""
+    if len(state.positions) >= tokens or not state.messages:
+        return False
+    counted = state.counted
+    counts = counted.asked is not None or not counted.is_of(state.messages, state.prompt_settings)
+    return counts or state.reading is not None or state.running is not None
+
+
 def token_id(state: AppState, position: int) -> int | None:
     """Return the id of the token at a position; None where that is not known."""
     ids = state.in_front.ids

@@ -6,7 +6,7 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.desktop.features.cache.unread import draw_unread
+from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
 from llm_lite.desktop.features.encoder.state import example_sentences, example_text
 from llm_lite.desktop.features.lesson.glossary import draw_explained
 from llm_lite.desktop.features.lesson.model import (
@@ -179,7 +179,7 @@ def _draw_conversation(state: AppState, ui: Ui) -> list[Action]:
         if state.lesson.typing and button(ui, "lesson.keep", stay):
             actions.append(TypeSentence(False))
         return actions
-    if state.messages and not state.context_used and not obstacle(state):
+    if unread_part(state) is not None and not obstacle(state):
         imgui.dummy(ImVec2(0, ui.u(1)))
         actions += draw_unread(state, ui, "lesson")
     elif state.messages and not state.busy:

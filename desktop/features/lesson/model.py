@@ -9,6 +9,7 @@ from llm_lite.core.messages import FollowToken, ModelInfo, TokenFollowed
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat, turn_to
+from llm_lite.desktop.features.chat.reading import is_unsettled
 from llm_lite.desktop.features.encoder.model import encoder_of, with_choice
 from llm_lite.desktop.features.history.model import OpenConversation, ShowHistory
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
@@ -388,7 +389,8 @@ def _compare(action: CompareWith, state: AppState, now: float) -> Result:
 def drop_position(state: AppState) -> Result:
     """Choose anew which token is followed, once the one that a person chose is not in front."""
     of = state.lesson.position_of
-    if state.lesson.position is None or state.positions[: len(of)] == of:
+    chosen = state.lesson.position
+    if chosen is None or state.positions[: len(of)] == of or is_unsettled(state, len(of)):
         return state, ()
     return _with(state, position=None), ()
 

@@ -66,7 +66,7 @@ class CachedText(Struct, frozen=True):
         return self
 
     def of_next_model(self) -> CachedText:
-        return CachedText()
+        return CachedText(computed=self.computed)
 
     @property
     def tokens(self) -> int:
@@ -146,10 +146,14 @@ def begun(
 
 
 def plain(
-    cached: CachedText, texts: tuple[str, ...], owners: tuple[int, ...], used: int
+    cached: CachedText, texts: tuple[str, ...], owners: tuple[int, ...], used: int, kept: int = 0
 ) -> CachedText:
-    """Return a text that is no conversation: an encoder's, or a target."""
-    runs, computed = ((0, cached.computed),), cached.computed + len(texts)
+    """Return a text that is no conversation: an encoder's, or a target, whose `kept` first tokens
+    are those that were there."""
+    runs = tuple(run for run in cached.runs if run[0] < kept)
+    if len(texts) > kept:
+        runs = (*runs, (kept, cached.computed))
+    computed = cached.computed + len(texts) - kept
     return CachedText(texts=texts, owners=owners, used=used, runs=runs, computed=computed)
 
 

@@ -30,8 +30,9 @@ from llm_lite.desktop.features.program.requests import (
 from llm_lite.desktop.features.program.state import AnswerComparison, AppState
 
 DIVERGENCE: Slot[AnswerDivergence] = Slot(
-    "divergence", CompareAnswer, AnswerDivergence, subject=lambda state: state.comparing
-)
+    "divergence", CompareAnswer, AnswerDivergence, subject=lambda state: state.comparing,
+    recorded=True,
+)  # fmt: skip
 
 
 class Steer(Action, frozen=True):

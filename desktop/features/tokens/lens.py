@@ -8,7 +8,7 @@ from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
 from llm_lite.core.messages import Alternative, Inspect, LensResult, LensRow
-from llm_lite.desktop.features.cache.unread import draw_unread
+from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.state import AppState
@@ -62,7 +62,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     text(ui, tr("Logit lens"), bold=True)
     help_mark(ui, tr(ABOUT))
     actions = draw_unread(state, ui, "lens")
-    if position is None and state.messages and state.model is not None:
+    if position is None and (state.reading is not None or unread_part(state) is not None):
         return actions
     if position is None:
         wrapped(ui, tr(EMPTY))

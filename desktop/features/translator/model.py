@@ -3,7 +3,7 @@ gains of one part of the model, and measures of speed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llm_lite.core.messages import (
@@ -267,7 +267,15 @@ def emptied(state: AppState) -> AppState:
     known = state.translating
     if not (known.draft or known.asked):
         return state
-    return replace(state, translating=known.emptied(), cached=CachedText())
+    return replace(
+        state, translating=known.emptied(), cached=CachedText(computed=state.cached.computed)
+    )
+
+
+def common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many of the first texts are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def shown(state: AppState, translating: TranslatingState, used: int | None = None) -> AppState:
@@ -275,8 +283,9 @@ def shown(state: AppState, translating: TranslatingState, used: int | None = Non
     in the cache, if it is known."""
     texts = (translating.start, *(token.text for token in translating.tokens))
     owners, cached = (TARGET,) * len(texts), state.cached
-    if texts != cached.texts:
-        cached = cached_text.plain(cached, texts, owners, cached.used)
+    if texts != cached.texts or translating.source is not state.translating.source:
+        kept = common(cached.texts, texts) if translating.source is state.translating.source else 0
+        cached = cached_text.plain(cached, texts, owners, cached.used, kept)
     cached = replace(cached, used=min(cached.used if used is None else used, len(texts)))
     return replace(state, translating=translating, cached=cached)
 

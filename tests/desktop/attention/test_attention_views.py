@@ -11,6 +11,7 @@ from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.cells import Cell
 from llm_lite.desktop.attention.colors import FADE, NAMES, faded, srgb_to_lab, table
+from llm_lite.desktop.features.attention import heads
 from llm_lite.desktop.features.attention import view as grid
 from llm_lite.desktop.features.attention.coloring import LOWEST, ticks
 from llm_lite.desktop.features.attention.heads import largest
@@ -53,7 +54,7 @@ def test_four_heads_are_locked_and_a_fifth_pushes_the_first_out():
         choice = choice.toggled((0, head))
     assert choice.locked == ((0, 1), (0, 2), (0, 3), (0, 4))
     assert choice.toggled((0, 2)).locked == ((0, 1), (0, 3), (0, 4))
-    assert choice.fit(layers=(0,), heads=3).locked == ((0, 1), (0, 2))
+    assert choice.fit(replace(MODEL, layers=1, heads=3)).locked == ((0, 1), (0, 2))
 
 
 def test_zoom_keeps_at_least_sixteen_tokens_inside_the_text():
@@ -197,10 +198,12 @@ def test_rows_are_asked_one_head_after_the_other():
 
     state = asking(with_cached(AppState(model=MODEL), ("a", "b")), 1, (0, 1))
     found = replace(ROWS, position=1)
-    assert HEAD_ROWS.answer(state) == {(0, 1): found}
+    assert heads.rows_of_heads(state, 1) == {(0, 1): found}
     state = asking(state, 1, (2, 3))
-    assert HEAD_ROWS.answer(state) == {(0, 1): found, (2, 3): found}
-    assert list(HEAD_ROWS.answer(asking(state, 0, (0, 1)))) == [(0, 1)], "of another token"
+    assert heads.rows_of_heads(state, 1) == {(0, 1): found, (2, 3): found}
+    cross = replace(state, attention=replace(state.attention, part="cross"))
+    assert heads.rows_of_heads(cross, 1) == {}, "of another part"
+    assert heads.rows_of_heads(asking(state, 0, (0, 1)), 1) == {}, "of another token"
     more = replace(state, cached=decoded(state.cached, [(5, "c")], 1, 3))
     assert HEAD_ROWS.answer(more) == HEAD_ROWS.answer(state), "what follows changes nothing"
     assert HEAD_ROWS.answer(with_cached(more, ("a",))) is None, "its token is gone"

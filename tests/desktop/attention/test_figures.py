@@ -55,7 +55,7 @@ def test_bars_of_all_heads_have_one_scale(headless):
     heads = {(0, 0): 0.084, (0, 1): 0.175, (1, 0): 0.466}
     one.program.do(SetAttention(replace(one.state.attention, locked=tuple(heads), large=True)))
     rows = {
-        head: AttentionRows(39, "from", (share, share / 2, *[0.0] * 38), "")
+        ("decoder", head): AttentionRows(39, "from", (share, share / 2, *[0.0] * 38), "")
         for head, share in heads.items()
     }
     question = ReadAttentionRows(39, "from", "heads")

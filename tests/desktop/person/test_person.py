@@ -13,7 +13,6 @@ from llm_lite.core.records import FieldNotesMeta, replace
 from llm_lite.desktop.app import program, settings
 from llm_lite.desktop.features.attachments import counting
 from llm_lite.desktop.features.attachments.state import NewDraft
-from llm_lite.desktop.features.attention import model as inspecting
 from llm_lite.desktop.features.cache import model as caching
 from llm_lite.desktop.features.cache import unread
 from llm_lite.desktop.features.chat import model as chatting
@@ -163,7 +162,7 @@ def gains_are_not_kept(monkeypatch):
 
 def engine_keeps_gains(monkeypatch):
     send_gains = steering.send_gains
-    monkeypatch.setattr(inspecting, "send_gains", lambda state: (state, ()))
+    monkeypatch.setattr(steering, "send_gains", lambda state: (state, ()))
     others = tuple(due for due in acting._DUE if due is not send_gains)
     assert len(others) < len(acting._DUE)
     monkeypatch.setattr(acting, "_DUE", others)
@@ -226,7 +225,10 @@ def figures_stay(monkeypatch):
 
 
 def figures_of_the_context_stay_after_disconnecting(monkeypatch):
-    monkeypatch.setattr(connecting, "next_model", replace)
+    def kept(state, model, **changes):
+        return replace(state, model=model, **changes)
+
+    monkeypatch.setattr(connecting, "next_model", kept)
 
 
 def newer_wish_is_refused(monkeypatch):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_lite.core.records import replace
 from llm_lite.desktop.features.tokens.state import (
     SYSTEM,
     TEMPLATE,
@@ -14,6 +15,7 @@ from llm_lite.desktop.features.tokens.state import (
     passage,
     places,
 )
+from tests.desktop.fake_model import MODEL
 
 T, S = TEMPLATE, SYSTEM
 
@@ -122,5 +124,8 @@ def test_a_passage_that_is_not_in_the_cache_has_no_positions():
 
 
 def test_a_choice_fits_another_model():
-    assert XRay(layer=29, head=8, at=3).fit(range(2), 4, False) == XRay(layer=1, head=3)
-    assert XRay().fit(range(30), 9, True).layer == 15
+    small = replace(MODEL, layers=2, heads=4)
+    assert XRay(layer=29, head=8, at=3, fitted=True).fit(small) == XRay(
+        fitted=True, layer=1, head=3
+    )
+    assert XRay().fit(MODEL).layer == 15

@@ -1,0 +1,113 @@
+"""Questions of the window: an answer is drawn only of what is in front."""
+
+from llm_lite.core.history import ConversationTree
+from llm_lite.core.messages import (
+    CacheStatus,
+    Cancel,
+    CompareAnswer,
+    CountTokens,
+    Generate,
+    Inspect,
+    LensResult,
+    MeasureCache,
+    Read,
+    ReadRouting,
+    TokensCounted,
+)
+from llm_lite.core.records import replace
+from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
+from llm_lite.desktop.features.cache import unread
+from llm_lite.desktop.features.cache.model import MEASURE
+from llm_lite.desktop.features.chat.model import SetSystemPrompt
+from llm_lite.desktop.features.experts.model import ROUTING
+from llm_lite.desktop.features.program.act import act, due
+from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.cached_text import CachedText, decoded, plain
+from llm_lite.desktop.features.program.state import AnswerComparison, AppState, Message
+from llm_lite.desktop.features.steer.model import DIVERGENCE, Steer
+from llm_lite.desktop.features.tokens.lens import LENS
+from tests.desktop.cached import with_answer, with_cached
+from tests.desktop.fake_model import EXECUTOR, MODEL
+
+TALK = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+STATE = with_cached(
+    AppState(model=MODEL, executor=EXECUTOR, tree=ConversationTree(TALK)),
+    ("<s>", "Hello", "Hi", "!"),
+    (-1, 0, 1, 1),
+)
+GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers
+
+
+def settled(state, ids=None):
+    """After the conversation was counted; `ids` as it is now."""
+    state, commands = due(state)
+    for command in commands:
+        if isinstance(command, CountTokens):
+            found = TokensCounted(conversation=len(ids or ()), ids=ids)
+            state = apply(found, state, 0.0, command)
+            state = replace(state, counted=replace(state.counted, asked=None))
+    return due(state)[0]
+
+
+def test_computations_are_never_numbered_twice():
+    text = plain(CachedText(), ("a", "b"), (-3, -3), 2)
+    assert text.of_next_model().computed == text.computed == 2
+    grown = plain(text, ("a", "b", "c"), (-3,) * 3, 3, kept=2)
+    assert (grown.runs, grown.computed) == (((0, 0), (2, 2)), 3), "what was there keeps its number"
+    other = plain(grown, ("a", "x"), (-3, -3), 2, kept=1)
+    assert other.runs == ((0, 0), (1, 3))
+
+
+def test_another_system_prompt_shows_what_is_the_same():
+    state, _ = act(SetSystemPrompt("Speak only French."), STATE, 0.0)
+    assert state.owners == (), "until it is counted, nothing is known"
+    state = settled(state, ids=(0, 7, 8, 9))
+    assert state.positions == ("<s>",) and unread.unread_part(state).held == 1
+    back, _ = act(SetSystemPrompt(""), state, 0.0)
+    assert back.in_front is back.cached, "it is all there, and nothing is read"
+
+
+def test_a_selected_token_stays_while_its_text_is_counted():
+    state, _ = act(SetAttention(replace(STATE.attention, row=2)), STATE, 0.0)
+    typed, _ = act(SetSystemPrompt("B"), state, 0.0)
+    typed, _ = due(typed)
+    back, _ = due(act(SetSystemPrompt(""), typed, 0.0)[0])
+    assert back.attention.row == 2
+    other = settled(act(SetSystemPrompt("B"), state, 0.0)[0], ids=(0, 7, 8, 9))
+    assert other.attention.row is None
+
+
+def test_nothing_of_all_tokens_is_asked_where_the_cache_has_more():
+    """A view says so, and reading the conversation again ends it."""
+    more = replace(STATE, cached=decoded(STATE.cached, [(9, " there")], 2, 5))
+    assert more.in_front.used == 4 and unread.unread_part(more).more == 1
+    assert "1 tokens" in unread.words(unread.unread_part(more))
+    assert ROUTING.wanted(more, ReadRouting(0)) == []
+    assert MEASURE.wanted(more, MeasureCache("received", 0, 4)) == []
+    assert LENS.wanted(more, Inspect(3)) != []
+
+
+def test_a_reading_ends_when_its_prompt_is_made_otherwise():
+    state, (read,) = act(ReadAgain(), STATE, 0.0)
+    assert isinstance(read, Read) and due(state)[0].reading is not None
+    state, _ = act(SetSystemPrompt("Be brief."), state, 0.0)
+    state, commands = due(state)
+    assert state.reading is None and Cancel(read) in commands
+
+
+def test_gains_that_are_moved_change_nothing_about_two_answers():
+    answer = replace(TALK[1], id=5)
+    state = replace(STATE, tree=STATE.tree.with_path((TALK[0], answer)))
+    state = replace(state, compared=AnswerComparison(TALK[1].id, 5))
+    question = CompareAnswer(Generate(()), (1,), (None, GAINS))
+    state = with_answer(state, DIVERGENCE, question, "nats")
+    state, _ = act(Steer(GAINS), state, 0.0)
+    assert DIVERGENCE.answer(state) == "nats"
+
+
+def test_an_answer_that_came_for_another_text_is_not_drawn():
+    (asks,) = LENS.wanted(STATE, Inspect(3))
+    state, (command,) = act(asks, STATE, 0.0)
+    state = apply(CacheStatus(2, 8192, 0, 0, 0, (), 0), state, 0.0)
+    state = apply(LensResult(3, ()), state, 0.0, command)
+    assert LENS.answer(state) is None and LENS.waiting(state) is None
