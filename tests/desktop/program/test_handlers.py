@@ -32,7 +32,8 @@ OF_THE_INTERFACE = {ResetLayout}
 def test_each_action_and_each_event_is_handled():
     assert set(ACTIONS) == set(Action.__subclasses__()) - {HostAction}
     unasked = {one.answer for one in QUESTIONS if one.request not in REPLIES}  # by any panel
-    of_commands = set(Event.__subclasses__()) - set(EVENTS) - unasked
+    asked = {slot.answer_type for feature in FEATURES for slot in feature.asks}
+    of_commands = set(Event.__subclasses__()) - set(EVENTS) - unasked - asked
     models = [importlib.import_module(reply.__module__) for reply in REPLIES.values()]
     handled = {id(value) for model in models for value in vars(model).values()}
     kept = [TitleMade]  # the history's host does

@@ -60,7 +60,8 @@ def as_page(state, mode):
     choice = replace(encoding.choice, mode=mode, sentences=("a", "b"))
     answered = encoding.encoded_request and replace(encoding.encoded_request, mode=mode)
     encoding = replace(encoding, choice=choice, encoded_request=answered)
-    return replace(state, model=as_encoder(state.model), encoding=encoding)
+    model = as_encoder(state.model)
+    return replace(state, model=model, encoding=encoding, xray=state.xray.fit(model))
 
 
 def draw_everything(one, state):
