@@ -9,6 +9,7 @@ from pathlib import Path
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import SamplingOptions
+from llm_lite.desktop.features.attention.model import ReadAgain
 from llm_lite.desktop.features.chat.model import NewChat, Send
 from llm_lite.desktop.features.history.model import (
     BeginRename,
@@ -144,6 +145,7 @@ def look_at_resume(driver: InputDriver, picture: Picture, after: str = "") -> No
     driver.wait("the file", lambda s: _kept(s, row.id) or time.monotonic() > end, PATIENCE)
     if not _kept(driver.state, row.id):  # a tiny context leaves nothing to keep
         return
+    _read_another(driver, row.id)  # what is still in the cache needs no file
     driver.program.do(OpenConversation(row.id))
     driver.wait("the offer", lambda s: driver.shows("chat.resume"), PATIENCE)
     driver.point("chat.resume")
@@ -156,6 +158,15 @@ def look_at_resume(driver: InputDriver, picture: Picture, after: str = "") -> No
     driver.leave()
     picture(f"07-kept{after}")
     driver.click("memory.close")
+
+
+def _read_another(driver: InputDriver, conversation: int) -> None:
+    """Bring another conversation of the list into the cache."""
+    other = next(row for row in driver.state.history.rows if row.id != conversation)
+    driver.program.do(OpenConversation(other.id))
+    driver.wait("another", lambda s: s.history.open == other.id, PATIENCE)
+    driver.program.do(ReadAgain())
+    driver.wait("its tokens", lambda s: s.reading is None and bool(s.owners), PATIENCE)
 
 
 def _kept(state: AppState, conversation: int) -> bool:
