@@ -37,6 +37,7 @@ from llm_lite.desktop.features.chat.reading import (
     owner_of,
     too_long,
     waiting,
+    with_read_rate,
     with_turns,
 )
 from llm_lite.desktop.features.chat.state import Effort, Thought
@@ -461,8 +462,12 @@ def _reading_replied(event: Event, asked: Read, state: AppState, now: float) -> 
         return state
     match event:
         case PrefillProgress():
-            return replace(state, reading=replace(reading, done=event.done, total=event.total))
+            began = reading.began or now
+            reading = replace(reading, done=event.done, total=event.total, began=began)
+            return replace(state, reading=reading)
         case ConversationRead():
+            if reading.began:
+                state = with_read_rate(state, len(event.prompt), now - reading.began)
             owners = tuple(owner_of(token.message, reading.lead) for token in event.prompt)
             return begun(
                 replace(state, reading=None), event.prompt, owners, reading.prompt_settings
@@ -517,7 +522,10 @@ def _generation_finished(
     used = event.stats.context_used or state.cached.used
     cached = replace(state.cached, used=used)
     state = replace(_with_answer(state, last), running=None, cached=cached)
-    state = ended(state, running)
+    state, stats = ended(state, running), event.stats
+    if stats.prefill_tok_s > 0:
+        fresh = stats.prompt_tokens - stats.reused_tokens
+        state = with_read_rate(state, fresh, fresh / stats.prefill_tok_s)
     return speed.completed(with_turns(state), running, event.stats)
 
 

@@ -118,14 +118,24 @@ def tokens_words(state: AppState, tokens: int) -> str:
 
 
 def seconds_to_read(state: AppState, count: int) -> float:
-    """Return how long reading this many tokens would take, by the speed of this model so far; 0 if
-    it is not known."""
+    """Return how long reading this many tokens would take, by the speed of this model so far, in
+    this conversation or the last one that was read; 0 if it is not known."""
     now = AnswerRun.by(state.model, state.executor)
     alike = (m.stats for m in state.messages if m.stats and m.written and m.written.is_like(now))
     known = [*alike, *filter(None, (state.last_stats,))]
     read = [s for s in known if s.prompt_tokens - s.reused_tokens >= LEAST_READ]
     best = max(read, key=lambda s: s.prompt_tokens - s.reused_tokens, default=None)
-    return count / best.prefill_tok_s if best is not None and best.prefill_tok_s > 0 else 0.0
+    if best is not None and best.prefill_tok_s > 0:
+        return count / best.prefill_tok_s
+    executor, rate = state.read_rate
+    return count / rate if rate > 0 and executor == state.executor else 0.0
+
+
+def with_read_rate(state: AppState, tokens: int, seconds: float) -> AppState:
+    """Note how fast so many tokens were read, where they say something about the speed."""
+    if tokens < LEAST_READ or seconds <= 0:
+        return state
+    return replace(state, read_rate=(state.executor, tokens / seconds))
 
 
 def too_long(state: AppState) -> int | None:

@@ -254,6 +254,7 @@ class Reading(Struct, frozen=True):
     lead: int = 0  # messages told before those of the conversation
     done: int = 0  # tokens
     total: int = 0
+    began: float = 0.0  # when the engine began with it; 0: it has not
 
 
 class AnswerComparison(Struct, frozen=True):
@@ -305,6 +306,8 @@ class AppState(Switches, frozen=True):
     new_draft: NewDraft = made("program", NewDraft)  # of new chats, while another is in front
     running: Running | None = of("conversation", None)
     reading: Reading | None = of("conversation", None)
+    # of the last prompt that was read: the executor, and tokens a second
+    read_rate: tuple[ExecutorInfo | None, float] = of("program", (None, 0.0))
     read_for: tuple[object, ...] = of("reading", ())  # what was read again last, and how
     chat: int = of("program", 0)  # counts conversations that came to the front
 

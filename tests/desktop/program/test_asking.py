@@ -5,11 +5,14 @@ from llm_lite.core.messages import (
     CacheStatus,
     Cancel,
     CompareAnswer,
+    ConversationRead,
     CountTokens,
     Generate,
     Inspect,
     LensResult,
     MeasureCache,
+    PrefillProgress,
+    PromptToken,
     Read,
     ReadRouting,
     TokensCounted,
@@ -19,6 +22,7 @@ from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
 from llm_lite.desktop.features.cache import unread
 from llm_lite.desktop.features.cache.model import MEASURE
 from llm_lite.desktop.features.chat.model import SetSystemPrompt
+from llm_lite.desktop.features.chat.reading import seconds_to_read
 from llm_lite.desktop.features.experts.model import ROUTING
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
@@ -111,3 +115,14 @@ def test_an_answer_that_came_for_another_text_is_not_drawn():
     state = apply(CacheStatus(2, 8192, 0, 0, 0, (), 0), state, 0.0)
     state = apply(LensResult(3, ()), state, 0.0, command)
     assert LENS.answer(state) is None and LENS.waiting(state) is None
+
+
+def test_a_short_conversation_is_read_by_the_speed_of_the_last_reading():
+    state, (read,) = act(ReadAgain(), STATE, 0.0)
+    assert seconds_to_read(state, 100) == 0.0, "nothing is known"
+    state = apply(PrefillProgress(0, 40), state, 1.0, read)
+    prompt = tuple(PromptToken(n, "x", 0) for n in range(40))
+    state = apply(ConversationRead(prompt), state, 1.4, read)
+    assert round(seconds_to_read(state, 100), 6) == 1.0
+    other = replace(state, executor=replace(EXECUTOR, mode="int4"))
+    assert seconds_to_read(other, 100) == 0.0, "it was of other weights"
