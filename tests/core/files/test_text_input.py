@@ -18,6 +18,7 @@ from llm_lite.core.generation.conversation_prefill import ConversationPrefill
 from llm_lite.core.generation.token_estimate import estimated_tokens
 from llm_lite.core.hub import catalog
 from llm_lite.core.kv_cache.on_disk import Identity, load
+from llm_lite.core.kv_cache.provenance import Conditions
 from llm_lite.core.loading import loader
 from llm_lite.core.messages import ChatMessage, EngineOptions, Generate, Read
 from llm_lite.core.metrics import perplexity
@@ -106,7 +107,7 @@ READERS = {
     "bytes": lambda path: read_bytes(path, 100),
     "config": read_object,
     "slice": lambda path: find_slice(str(path)),
-    "cache": lambda path: load(path, Identity("", "", ()), None, 300),
+    "cache": lambda path: load(path, Identity("", Conditions()), None, 300),
 }
 
 
