@@ -36,7 +36,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         'Feature("tree"': (
             '    Feature("toy_next", asks=(NEXT,), views=('
             'View("toy_next", "Toy", ICON_LOG, "lower right", "conversation", '
-            'draw_toy_next, 3),)),\n'
+            "draw_toy_next, 3),)),\n"
         ),
     },
     "docs/views/toy_next.md": """# Toy

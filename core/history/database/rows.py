@@ -43,6 +43,7 @@ from llm_lite.core.messages import (
     SamplingOptions,
     StopReason,
 )
+from llm_lite.core.messages.interventions import NO_CHANGES
 from llm_lite.core.records import asdict, replace
 
 SUMMARY = (
@@ -261,7 +262,8 @@ def run_to_json(run: AnswerRun | None) -> str | None:
     kept |= {"threads": run.threads, "thinking": run.thinking, "gains": run.gains}
     kept["switches"] = [asdict(switch) for switch in run.switches] or None
     kept["sampling"] = asdict(run.sampling) if run.sampling else None
-    kept["interventions"] = asdict(run.interventions) if run.interventions else None
+    changed = run.interventions != NO_CHANGES  # a model named without a change is kept, too
+    kept["interventions"] = asdict(run.interventions) if changed else None
     return json.dumps({name: value for name, value in kept.items() if value is not None})
 
 
