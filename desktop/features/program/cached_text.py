@@ -110,6 +110,11 @@ def shared_ids(cached: CachedText, ids: Sequence[int]) -> int:
 def of_messages(cached: CachedText, messages: int) -> CachedText:
     """Return the text up to the first token of a message after so many."""
     positions = len(cut(cached.owners, messages))
+    behind = cached.owners[positions : positions + 1]
+    if messages < len(cached.messages) and behind != (messages,):
+        # The next message had no token: what the template wrote for it is not of what is in front.
+        while positions and cached.owners[positions - 1] == TEMPLATE:
+            positions -= 1
     if positions == len(cached.owners):
         return cached
     if not cached.forgotten:

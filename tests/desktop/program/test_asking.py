@@ -126,3 +126,13 @@ def test_a_short_conversation_is_read_by_the_speed_of_the_last_reading():
     assert round(seconds_to_read(state, 100), 6) == 1.0
     other = replace(state, executor=replace(EXECUTOR, mode="int4"))
     assert seconds_to_read(other, 100) == 0.0, "it was of other weights"
+
+
+def test_the_template_of_an_empty_answer_is_not_that_of_another():
+    talk = (TALK[0], Message("assistant", ""), Message("user", "So?"))
+    state = replace(STATE, tree=ConversationTree(talk))
+    texts, owners = ("<s>", "Hello", "<e>", "<s>", "<e>", "<s>", "So?"), (-1, 0, -1, -1, -1, -1, 2)
+    state = with_cached(state, texts, owners)
+    assert state.positions == texts
+    edited = replace(state, tree=state.tree.with_path((TALK[0], Message("assistant", "Hm"))))
+    assert edited.positions == ("<s>", "Hello")
