@@ -112,7 +112,8 @@ def answers_are_of_what_is_in_front(
         whole = extent in ("all", "at-rest")
         length = extent if isinstance(extent, int) else known.stamp.length
         assert begins(expected, of.texts[:length]), (
-            f"{slot.name} is of {of.texts[:length]}, and {expected} is in front"
+            f"{known.question} is of {of.texts[:length][-12:]}, "
+            f"{expected[max(length - 12, 0) : length]} is in front: {extent}, {known.stamp.runs}"
         )
         assert not whole or len(of.texts) == state.context_used, f"{slot.name} is of more or less"
         assert of.mode == mode, f"{slot.name} is of {of.mode}, and {mode} runs"

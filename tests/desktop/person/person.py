@@ -108,6 +108,7 @@ class Person:
         self.seen = {}  # by number in the history, NEW for a chat that has not begun
         self.settings = None  # as they were on the screen when the program ended
         self.log = []
+        self.came = 0  # messages of a person in the conversation that came to the front last
         self.waits = None  # the chat with a message that was sent, and waits for a model
         self.clock = 0.0
         self.begin()
@@ -232,7 +233,7 @@ class Person:
                 self._new_chat()
                 self.front = number
             return
-        before, self.chat = self.seen[self.front], state.chat
+        before, self.chat, self.came = self.seen[self.front], state.chat, questions(state)
         assert state.comparing is None, "answers of another conversation are compared"
         assert state.form == "auto", f"another conversation was to be written as {state.form}"
         self.front = NEW if number is None else number
@@ -343,7 +344,9 @@ class Person:
             self.settle()
             self.look()
         asked = any(isinstance(action, SAYING) for action in self.log[begun:])
-        if self.state.chat == chat and not asked and chat != self.waits:
+        if self.state.chat != chat:  # what it had when it came to the front
+            said = self.came
+        if not asked and self.state.chat != self.waits:
             now = questions(self.state)
             assert now <= said, f"a message was sent that nobody has sent: {said} before, {now} now"
 
