@@ -66,7 +66,7 @@ class Slot(Struct, Generic[A], frozen=True, eq=False):
         if self.waiting(state) is not None:
             return []
         of_all = self.subject is None and not isinstance(self.extent(question), int)
-        if of_all and state.in_front.used < state.cached.used:
+        if of_all and (state.in_front.used < state.cached.used or not state.cached.is_known):
             return []
         known = self.answered(state)
         if known is not None and known.question == question:

@@ -60,6 +60,8 @@ class CachedText(Struct, frozen=True):
     turn_starts: tuple[int, ...] = ()
     all_owners: tuple[int, ...] = ()
     forgotten: Spans = ()
+    # False: an answer that was left is still being written, whose tokens nobody tells of
+    is_known: bool = True
 
     def of_next_conversation(self) -> CachedText:
         """Return the text as it is: it names its messages."""

@@ -196,7 +196,9 @@ def leave_answer(state: AppState) -> Result:
         return end_reading(state)
     last = replace(state.messages[-1].ended(), stop_reason="stopped")
     state = with_message(state, len(state.messages) - 1, last)
-    return replace(state, running=None), (Cancel(running.asked),)
+    ends = running.phase == "waiting" or state.elsewhere  # or else the engine tells what it holds
+    cached = state.cached if ends else replace(state.cached, is_known=False)
+    return replace(state, running=None, cached=cached), (Cancel(running.asked),)
 
 
 def _send(
