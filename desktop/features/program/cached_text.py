@@ -98,15 +98,13 @@ class CachedText(Struct, frozen=True):
 
 def shared_messages(cached: CachedText, messages: Sequence[Any]) -> int:
     """Return how many of the first messages are those of the cached text."""
-    pairs = enumerate(zip(cached.messages, messages, strict=False))
-    shorter = min(len(cached.messages), len(messages))
-    return next((at for at, (known, one) in pairs if known != one.id), shorter)
+    return common(cached.messages, [message.id for message in messages])
 
 
-def shared_ids(cached: CachedText, ids: Sequence[int]) -> int:
-    """Return how many of the first tokens are those of the cached text."""
-    pairs = enumerate(zip(cached.ids, ids, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(cached.ids), len(ids)))
+def common(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many of the first tokens, or texts of tokens, are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def of_messages(cached: CachedText, messages: int) -> CachedText:

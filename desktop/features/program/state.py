@@ -58,8 +58,8 @@ from llm_lite.desktop.features.program.asked import Exchange
 from llm_lite.desktop.features.program.cached_text import (
     CachedText,
     PromptSettings,
+    common,
     of_messages,
-    shared_ids,
     shared_messages,
 )
 from llm_lite.desktop.features.program.scopes import divided, made, of
@@ -554,7 +554,7 @@ def _text_in_front(state: AppState) -> CachedText:
         or cached.forgotten
     ):
         return _cut(cached, 0, 0)
-    return _cut(cached, messages, shared_ids(cached, counted.ids))
+    return _cut(cached, messages, common(cached.ids, counted.ids))
 
 
 def _cut(cached: CachedText, messages: int, positions: int) -> CachedText:

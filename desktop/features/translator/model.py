@@ -3,7 +3,7 @@ gains of one part of the model, and measures of speed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from llm_lite.core.messages import (
@@ -26,7 +26,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.performance import speed
 from llm_lite.desktop.features.program import cached_text
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.cached_text import CachedText
+from llm_lite.desktop.features.program.cached_text import CachedText, common
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, hindrance
 from llm_lite.desktop.features.program.state import AppState
@@ -270,12 +270,6 @@ def emptied(state: AppState) -> AppState:
     return replace(
         state, translating=known.emptied(), cached=CachedText(computed=state.cached.computed)
     )
-
-
-def common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many of the first texts are the same."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def shown(state: AppState, translating: TranslatingState, used: int | None = None) -> AppState:
