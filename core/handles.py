@@ -36,6 +36,7 @@ class Handle:
         self.command = command
         self.is_cancelled = False
         self.on_cancel: Callable[[], None] = lambda: None  # an engine's; it must not wait
+        self.of_tokens: tuple[int, ...] | None = None  # an engine's: as in Ended
         self._deliver = deliver
         self._lock = threading.RLock()  # held from a report to what it changes here
         self._over = threading.Event()
@@ -82,7 +83,8 @@ class Handle:
         with self._lock:
             if not self.is_over:
                 self._problem = problem
-                self._deliver(Report(Ended(problem, unwanted, at_fault), self.command))
+                ended = Ended(problem, unwanted, at_fault, self.of_tokens)
+                self._deliver(Report(ended, self.command))
                 self._over.set()  # after the report: who waits for the end finds it there
 
 

@@ -42,7 +42,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.interventions import NO_CHANGES, Interventions, LiveChanges
 from llm_lite.core.questions.interventions.live import live_changes
 from llm_lite.core.questions.question import Parts, advance
-from llm_lite.core.questions.runner_replay import Readers, replay_of
+from llm_lite.core.questions.runner_replay import EncoderReplay, Readers, replay_of
 from llm_lite.core.questions.table import BY_REQUEST, QUESTIONS
 
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
@@ -165,6 +165,8 @@ class StepRequestServer:
         if begun is None or begun.executor is not runner.executor:
             question = BY_REQUEST[type(request)]
             replay = replay_of(question, runner, self._readers)
+            if not isinstance(replay, EncoderReplay):
+                handle.of_tokens = replay.tokens()
             begun = _Unfinished(runner.executor, question.run(request, replay))
         answer = advance(begun.parts, SERVE_SECONDS, lambda: handle.is_cancelled)
         if answer is None:

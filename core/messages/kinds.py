@@ -39,12 +39,14 @@ class Ended(Event, frozen=True):
 
     `problem`: why it was not carried out, a sentence. `unwanted`: somebody cancelled it, or a newer
     command took its place. `at_fault`: the command itself is the cause, and sending it again fails
-    again, as one whose grammar costs more than it may.
+    again, as one whose grammar costs more than it may. `of_tokens`: the tokens of the sequence
+    that a question was answered about; None for what is no question, and where they are not known.
     """
 
     problem: str = ""
     unwanted: bool = False
     at_fault: bool = False
+    of_tokens: tuple[int, ...] | None = None
 
     @property
     def failure(self) -> str:

@@ -165,6 +165,7 @@ class RemoteEngine:
             handle.emit(self.loaded())
         elif (question := BY_REQUEST.get(type(command))) is not None:
             held = self._inspected(question.subject)
+            handle.of_tokens = held.tokens
             handle.emit(self.inspection.ask(held, command, exchange))
         elif not isinstance(command, Shutdown):
             problem = f"{self._name} computes elsewhere: that can be done to a model here"

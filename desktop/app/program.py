@@ -124,6 +124,7 @@ class Program:
         before, now = self.state, time.monotonic()
         reports = self.engine.poll() if self.engine else []
         self._fold(reports, now)
+        self._note()  # before an action of a host brings another conversation to the front
         for report in reports:
             self.on_event(report.event, now)
             self._send_to_hosts(report)
@@ -153,7 +154,7 @@ class Program:
         not draw everything."""
         maps = self.interface.maps
         if maps is not None:
-            maps.begin(self._attention(), self.state.busy, held_in_front(self.state))
+            maps.begin(self._attention(), self.state.busy, ids_in_front(self.state))
         if self.remote is not None:  # a server's, where one answers the chat
             self.interface.ui.maps = self.remote.maps(bool(self.state.owners)) or maps
         actions = self.interface.frame(self.state, time.monotonic(), following=following)
@@ -296,14 +297,14 @@ class Lists(Struct, frozen=True):
     devices: tuple[DeviceChoice, ...]
 
 
-def held_in_front(state: AppState) -> int | None:
-    """Return how many of the tokens that the engine holds belong to what is in front, counted from
-    the first; None if all do. The engine still holds the conversation, source or text before it."""
+def ids_in_front(state: AppState) -> tuple[int, ...] | None:
+    """Return the tokens of what is in front; None where they are all that the engine has. Until it
+    reads them, it has those of the conversation, source or text before."""
     if state.holds_conversations:
-        return len(state.owners)
+        return state.in_front.ids
     if state.writes_targets:
-        return None if state.translating.asked else 0
-    return None if state.encoding.encoded is not None else 0
+        return None if state.translating.asked else ()
+    return None if state.encoding.encoded is not None else ()
 
 
 def open_first_model(program: Program, source: str | None) -> None:

@@ -314,9 +314,11 @@ class AttentionMaps:
         """Count the textures that are gone and that pictures of earlier frames may show."""
         return self._renderer.vanished
 
-    def begin(self, source: AttentionSource | None, busy: bool, most: int | None = None) -> None:
-        """Begin a frame; `busy` while the model is writing. Only the first `most` tokens of the
-        source are of what is in front; None: all."""
+    def begin(
+        self, source: AttentionSource | None, busy: bool, ids: tuple[int, ...] | None = None
+    ) -> None:
+        """Begin a frame; `busy` while the model is writing. Only tokens of the source that are the
+        first of `ids` are of what is in front; None: all."""
         self._requests.begin("")
         self._readings.begin()
         if busy > self._busy:  # what maps cost the answer before is not of this one
@@ -324,8 +326,8 @@ class AttentionMaps:
         self._busy, self._background = busy, False
         if source is not self._source:
             self._adopt(source)
-        if source is not None and not self._text.is_current(source, most):
-            self._update_text(source, most)
+        if source is not None and not self._text.is_current(source, ids):
+            self._update_text(source, ids)
         now = time.perf_counter()
         if not busy or now - self._shown_at >= GRID_PERIOD or self._shown > self.length:
             self._shown, self._shown_at = self.length, now
@@ -397,21 +399,21 @@ class AttentionMaps:
         if any(source.host_keys(layer) is not None for layer in range(len(source.layers))):
             self._uploads = Uploads(self._device, self._renderer, source, self._frames_in_flight)
 
-    def _update_text(self, source: AttentionSource, most: int | None) -> None:
+    def _update_text(self, source: AttentionSource, ids: tuple[int, ...] | None) -> None:
         """Update the maps for a conversation that has grown, or is another one from some position
         on."""
         if self._store is None or self._recorder is None:
             return
-        before, kept = self.length, self._text.update(source, most)
+        before, kept = self.length, self._text.update(source, ids)
         self._store.source_length = len(self._text.source_tokens)
         if kept < before:
             self._store.shrink(kept)
             self._readings.forget_values()
             if self._uploads:
                 self._uploads.forget_from(kept)
-        ids = np.array(self.tokens, np.uint32)
-        ids |= repeats(ids).astype(np.uint32) << np.uint32(31)
-        self._recorder.tokens.array(np.uint32)[kept : len(ids)] = ids[kept:]
+        marked = np.array(self.tokens, np.uint32)
+        marked |= repeats(marked).astype(np.uint32) << np.uint32(31)
+        self._recorder.tokens.array(np.uint32)[kept : len(marked)] = marked[kept:]
 
     def _plan(self, jobs: FrameJobs) -> None:
         if self.length < 2:

@@ -16,7 +16,7 @@ class MapText:
         self.source_tokens: tuple[int, ...] = ()
         self.rows = range(0)  # positions whose queries are held
         self.version = -1
-        self.most: int | None = None  # tokens that may be shown; None: all that there are
+        self.ids: tuple[int, ...] | None = None  # of what is in front; None: whatever there is
         self._epoch = 0
 
     @property
@@ -24,15 +24,17 @@ class MapText:
         """Return the length of the longer of both texts: what a row needs room for."""
         return max(len(self.tokens), len(self.source_tokens))
 
-    def is_current(self, source: AttentionSource, most: int | None) -> bool:
+    def is_current(self, source: AttentionSource, ids: tuple[int, ...] | None) -> bool:
         """Return True if nothing has changed since the last call of `update`."""
-        return source.version == self.version and most == self.most
+        return source.version == self.version and ids == self.ids
 
-    def update(self, source: AttentionSource, most: int | None = None) -> int:
-        """Hold the first `most` tokens that the source holds now; return how many of the first
-        tokens have the rows that they had."""
-        self.version, self.most = source.version, most
-        tokens, seen = source.tokens()[: source.length][:most], source.source_tokens()
+    def update(self, source: AttentionSource, ids: tuple[int, ...] | None = None) -> int:
+        """Take over the tokens that the source has now, as far as they are the first of `ids`, what
+        is in front; return how many of the first tokens have the rows that they had."""
+        self.version, self.ids = source.version, ids
+        tokens, seen = source.tokens()[: source.length], source.source_tokens()
+        if ids is not None:
+            tokens = tokens[: _common(ids, tokens)]
         kept = _common(self.tokens, tokens)
         if source.epoch != self._epoch or seen != self.source_tokens:
             kept = 0

@@ -62,6 +62,12 @@ class FakeSource:
         for buffer, array in zip(self._buffers, (self.query_rows, self.key_rows), strict=False):
             buffer.upload(array)
 
+    def hold_tokens(self, tokens, kept):
+        """These tokens and no others, of which `kept` have the queries and keys that they had."""
+        self.cut(kept)
+        self._tokens = tuple(tokens[: self.length])
+        self.grow(len(tokens) - self.length, tokens[self.length :])
+
     def encode(self, count):
         """Another source, of so many tokens, and nothing yet that saw it."""
         self._source_tokens = tuple(self.random.integers(0, 40, count).tolist())

@@ -290,8 +290,7 @@ class FakeEngine:
         self._say(GenerationStarted(prompt, reused, words, thinking))
         self._tell_cache()
         if self.source:
-            self.source.cut(reused)
-            self.source.grow(prompt - reused)
+            self.source.hold_tokens([word.id for word in words], reused)
         for done in range(reused, prompt + 1, max(1, (prompt - reused) // 8)):
             self._say(PrefillProgress(done, prompt))
             if self._rest(self._stop):
@@ -359,9 +358,10 @@ class FakeEngine:
                 self._forget(command, pieces[:number])
             self.cached.append(hash((3, piece)))
             used = len(self.cached)
+            event = self._token(command, number, piece, used)
             if self.source:
-                self.source.grow(1)
-            self._say(self._token(command, number, piece, used))
+                self.source.grow(1, [event.token])
+            self._say(event)
             self._rest(self._stop)
         return len(pieces), "end"
 
@@ -375,8 +375,7 @@ class FakeEngine:
         tokens = (*full[:first], *full[last:])
         self.cached = [hash((token.id, token.text)) for token in tokens]
         if self.source:
-            self.source.cut(first)
-            self.source.grow(len(tokens) - first)
+            self.source.hold_tokens([token.id for token in tokens], first)
         self._say(CacheRewritten(tokens, ((first, last),)))
 
     def _token(self, command: Generate, number: int, piece: str, used: int) -> TokenDecoded:

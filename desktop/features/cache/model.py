@@ -113,8 +113,8 @@ def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     used = event.length if state.holds_conversations else min(event.length, len(cached.owners))
     if used < len(cached.owners) and state.holds_conversations:
         cached = cached.first(used)
-    used = min(used, len(cached.owners))
-    return replace(state, cached=replace(cached, used=used, is_known=True))
+    known = min(used, len(cached.owners))
+    return replace(state, cached=replace(cached, used=known, unknown=used - known, is_known=True))
 
 
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {

@@ -52,7 +52,7 @@ def unread_part(state: AppState, maps: HeadMaps | None = None) -> Unread | None:
     held, whole = len(state.owners), tokens_in_front(state)
     if _lacks_message(state):
         return Unread(held, whole)
-    if more := state.cached.used - state.in_front.used:
+    if more := state.cached.length - state.in_front.used:
         return Unread(held, whole, more=more)
     if maps is None or maps.problem or not maps.layers:
         return None

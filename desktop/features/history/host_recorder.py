@@ -59,11 +59,11 @@ class Recorder:
         self._extras_due = 0.0  # when they may be written again
 
     def note(self, state: AppState, now: float) -> None:
-        """Write what is new in `state`, unless it is the lesson's sentence alone; but first what is
-        new of the conversation before."""
+        """Write what is new in `state`, unless it is the lesson's sentence alone and never was
+        more; but first what is new of the conversation before."""
         if state.chat != self._chat:
             self._turn(state)
-        if state.is_sentence_only:
+        if state.is_sentence_only and self.conversation is None:
             return
         if state.tree is not self._seen:
             self._update(state, now)

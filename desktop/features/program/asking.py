@@ -16,6 +16,7 @@ from llm_lite.core.messages import Command, Ended, Event
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.asked import Asked, Exchange, Stamp
+from llm_lite.desktop.features.program.cached_text import CachedText, common
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 
@@ -23,6 +24,7 @@ A = TypeVar("A")
 # The tokens that an answer depends on: so many of the first; those in the cache as it was asked,
 # whatever follows; all, or those so far while an answer is written; all, and no others.
 Extent = int | Literal["so-far", "at-rest", "all"]
+Tokens = tuple[int, ...] | None  # as `Ended.of_tokens`
 NOTHING = Exchange()
 
 
@@ -66,7 +68,7 @@ class Slot(Struct, Generic[A], frozen=True, eq=False):
         if self.waiting(state) is not None:
             return []
         of_all = self.subject is None and not isinstance(self.extent(question), int)
-        if of_all and (state.in_front.used < state.cached.used or not state.cached.is_known):
+        if of_all and (state.in_front.used < state.cached.length or not state.cached.is_known):
             return []
         known = self.answered(state)
         if known is not None and known.question == question:
@@ -82,6 +84,21 @@ class Slot(Struct, Generic[A], frozen=True, eq=False):
         text = state.in_front
         of = (text.used, text.runs, text.forgotten)
         return Stamp(state.chat, model, state.executor, gains, None, *of)
+
+    def stamp_of(self, asked: Asked, tokens: Tokens, state: AppState) -> Stamp | None:
+        """Return the stamp of what was answered about a cache with these tokens; None where that is
+        not of what is in front. `state`: once it is known that the cache has these."""
+        then, extent = asked.stamp, self.extent(asked.question)
+        if tokens is None or self.subject is not None or not state.holds_conversations:
+            return then
+        now = self.stamp(state)
+        if isinstance(extent, int):
+            same = state.in_front.ids[:extent] == tokens[:extent]
+            return then if same and _is_beginning(_first(then, extent), now) else None
+        same = state.in_front.ids[: len(tokens)] == tokens
+        if not same or not _is_beginning(then, now) or len(tokens) > now.length:
+            return None
+        return _first(now, len(tokens))
 
     def _holds(self, asked: Asked, state: AppState) -> bool:
         """Return whether what was asked is about what is in front."""
@@ -127,24 +144,37 @@ def replied(event: Event, asked: Command, state: AppState, now: float) -> AppSta
     for slot, known in state.asks.items():
         waiting = known.waiting
         if waiting is not None and waiting.question is asked:
+            if isinstance(event, Ended):
+                state = replace(state, cached=corrected(state, event.of_tokens))
             return _with(state, slot, _with_event(slot, known, waiting, event, state))
     return state
+
+
+def corrected(state: AppState, tokens: Tokens) -> CachedText:
+    """Return the text in the cache, which has these tokens: others than the window knew of where an
+    answer was left that is still written."""
+    cached = state.cached
+    if tokens is None or state.busy or state.reading or not state.holds_conversations:
+        return cached
+    same = common(cached.ids, tokens)
+    text = cached if same >= cached.used else cached.first(same)
+    return replace(text, unknown=len(tokens) - same)
 
 
 def _with_event(
     slot: Slot[Any], known: Exchange, waiting: Asked, event: Event, state: AppState
 ) -> Exchange:
     if isinstance(event, slot.answer_type):
-        found: Any = event
-        if slot.join is not None:
-            found = slot.join(slot.answer(state), event, waiting.question)
-        return replace(known, answered=replace(waiting, answer=found))
+        return replace(known, waiting=replace(waiting, answer=event))
     if not isinstance(event, Ended):
         return known
-    has_answer = known.answered is not None and known.answered.question is waiting.question
-    if event.unwanted or (has_answer and not event.failure):
+    stamp = slot.stamp_of(waiting, event.of_tokens, state)
+    if event.unwanted or stamp is None:
         return replace(known, waiting=None)
-    return Exchange(answered=replace(waiting, problem=event.failure))
+    found = None if event.failure else waiting.answer
+    if found is not None and slot.join is not None:
+        found = slot.join(slot.answer(state), found, waiting.question)
+    return Exchange(answered=Asked(waiting.question, stamp, found, event.failure))
 
 
 def _with(state: AppState, slot: Slot[Any], exchange: Exchange) -> AppState:

@@ -54,6 +54,7 @@ class CachedText(Struct, frozen=True):
     ids: tuple[int, ...] = ()  # likewise
     owners: tuple[int, ...] = ()  # likewise: a message's index, TEMPLATE, SYSTEM, TARGET
     used: int = 0  # the first positions that are computed by now
+    unknown: int = 0  # computed positions behind all of these, of an answer that was left
     reused: int = 0  # first tokens that the last answer found computed
     runs: ComputedRuns = ()
     computed: int = 0  # tokens so far, in all, of other texts too
@@ -71,6 +72,11 @@ class CachedText(Struct, frozen=True):
         return CachedText(computed=self.computed)
 
     @property
+    def length(self) -> int:
+        """Return how many positions are computed by now."""
+        return self.used + self.unknown
+
+    @property
     def tokens(self) -> int:
         """Return how many tokens the full conversation has."""
         return len(self.all_owners or self.owners)
@@ -85,6 +91,7 @@ class CachedText(Struct, frozen=True):
             ids=self.ids[:positions],
             owners=self.owners[:positions],
             used=min(self.used, positions),
+            unknown=0,
             reused=min(self.reused, tokens),
             runs=tuple((first, number) for first, number in self.runs if first < tokens),
             turn_starts=tuple(start for start in self.turn_starts if start < tokens),
@@ -177,6 +184,7 @@ def decoded(
         ids=(*cached.ids, *(id for id, _ in tokens)),
         owners=(*cached.owners, *more),
         used=used,
+        unknown=0,
         runs=runs,
         computed=cached.computed + count,
         all_owners=(*cached.all_owners, *more) if cached.forgotten else (),
@@ -193,6 +201,7 @@ def rewritten(
         ids=tuple(token.id for token in prompt),
         owners=owners,
         used=len(owners),
+        unknown=0,
         all_owners=cached.all_owners or cached.owners,
         forgotten=forgotten,
     )

@@ -426,8 +426,8 @@ class AppState(Switches, frozen=True):
     @property
     def is_sentence_only(self) -> bool:
         """Return whether the conversation is only the lesson's sentence and the model's
-        continuation: the history does not keep it, and the model reads it as it is, without a
-        template or a system prompt."""
+        continuation: the history keeps it once a message follows, and the model reads it as it is,
+        without a template or a system prompt."""
         return self.lesson.sentence_chat == self.chat and len(self.messages) <= 2
 
     @property

@@ -87,8 +87,8 @@ def follow_gains(action: object, before: AppState, result: Result, now: float) -
     What stops an answer or keeps its cache is of the gains before. A comparison that an action left
     is stopped."""
     state, commands = result
-    left = DIVERGENCE.waiting(before)
-    if left is not None and DIVERGENCE.waiting(state) != left:
+    left, still = DIVERGENCE.waiting(before), DIVERGENCE.waiting(state)
+    if left is not None and (still is None or still.question is not left.question):
         commands = (Cancel(left.question), *commands)
     state, gains = send_gains(state)
     if not gains:

@@ -13,6 +13,7 @@ from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
     ChatMessage,
     CompareGains,
+    CountTokens,
     Ended,
     ExecutorChanged,
     FollowToken,
@@ -150,6 +151,7 @@ def test_an_answer_with_gains_of_its_own_keeps_them(monkeypatch, tiny_llama):
 
 
 def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
+    monkeypatch.setattr(step_requests, "SERVE_SECONDS", PATIENCE)  # none is cut into slices
     client = Client()
     requests = (Inspect(2), CompareGains(), Inspect(999))
     requests += (FollowToken(3, 1, 2), FollowToken(999, 1, 2))
@@ -226,6 +228,17 @@ def test_requests_without_an_answer_running(client):
     assert isinstance(effect, GainsEffect) and effect.kl > 0
     lens = client.result(Inspect(0))
     assert isinstance(lens, LensResult) and lens.position == 0
+
+
+def test_the_end_of_a_question_says_of_which_tokens_it_was_answered(client):
+    client.ask()
+    counted = client.until_end(client.send(CountTokens(("so",))))
+    assert (counted.problem, counted.of_tokens) == ("", None)
+    tokens = client.engine.attention().tokens()
+    for question, problem in ((CompareGains(), ""), (Inspect(len(tokens)), "position")):
+        ended = client.until_end(client.send(question))
+        assert ended.of_tokens == tokens and len(tokens) > 3
+        assert problem in ended.problem and bool(problem) == bool(ended.problem)
 
 
 def test_requests_without_a_model():

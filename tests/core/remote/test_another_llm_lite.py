@@ -145,6 +145,8 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
     column = maps.mean(axis=0)[:, 5] * (np.arange(len(maps[0])) >= 5)
     assert np.allclose(mean.weights, column, atol=1e-6)
     lens = result_of(engine, Inspect(4), LensResult)
+    ended = events_of(engine, Inspect(4))[-1]
+    assert isinstance(ended, Ended) and ended.of_tokens == held.tokens
     assert [row.layer for row in lens.rows] == [0, 1, 2, 3] and len(lens.rows[0].tokens) == 5
     measured = result_of(engine, MeasureCache("received", 0, 4), CacheMeasured)
     numbers = np.array(served.service.ask(held.response, MeasureCache("received")).values)[:, :4]

@@ -77,7 +77,7 @@ def answered(state=None):
         TokenDecoded(11, "one", 0.5, 3, BEST),
         TokenDecoded(12, " two", 0.25, 4, BEST),
         TokenDecoded(13, "", 0.9, 5, BEST),
-        GenerationFinished("end", STATS),
+        GenerationFinished("end", replace(STATS, context_used=5)),
     )[0]
 
 
@@ -133,6 +133,8 @@ def test_pointing_at_a_token_asks_where_it_looks(xray, look):
     rows, other = AttentionRows(3, look[0], (0.5, 0.5)), AttentionRows(3, "from", (1.0,))
     before = replace(commands[0], layer=5)
     state, _ = play(state, (other, before), (rows, commands[0]), (other, before))
+    assert pointed_rows(state) is None, "of how many tokens it is, its end says"
+    state, _ = play(state, (Ended(of_tokens=state.cached.ids), commands[0]))
     assert pointed_rows(state) == rows, "an answer that nobody waits for is dropped"
     assert ask_pointed(state) == []
     state, _ = play(state, looking.SetXRay(replace(xray, at=None)))
@@ -288,6 +290,7 @@ def test_gains_are_told_at_once_and_their_effect_is_asked_one_at_a_time():
     assert EFFECT.answer(state) is None, "it is of other gains"
     state, (second,) = play(state, *EFFECT.wanted(state, CompareGains()))
     state, _ = play(state, (GainsEffect(9.0), first), (GainsEffect(0.75), second))
+    state, _ = play(state, (Ended(), second))
     assert EFFECT.answer(state).kl == 0.75
     state, commands = play(state, (Ended(), second), steering.Steer(None))
     assert commands == [SetGains(ONES)] and EFFECT.answer(state) is None

@@ -8,6 +8,7 @@ from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.attention_scores import SCORES
 from llm_lite.core.messages import KV_TYPES
 from llm_lite.desktop.attention import colors, maps, work
+from llm_lite.desktop.attention.text import MapText
 from llm_lite.desktop.widgets.head_maps import ColorScale
 from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import (
@@ -328,6 +329,19 @@ def test_sentences_where_there_is_nothing_to_draw(rig):
     assert one.maps.problem == ""
     one.source.note = "The budget for queries is too small."
     assert one.maps.problem == one.source.note
+
+
+def test_maps_are_of_the_tokens_in_front_alone():
+    """The engine may have another text by now, or more than is in front."""
+    source, text = FakeSource(), MapText()
+    source.grow(5, [1, 2, 3, 4, 5])
+    text.update(source, (1, 2, 3))
+    assert text.tokens == (1, 2, 3) and text.rows == range(3)
+    assert text.is_current(source, (1, 2, 3)) and not text.is_current(source, (1, 2))
+    assert text.update(source, (1, 7, 3, 4)) == 1, "the first has the row that it had"
+    assert text.tokens == (1,)
+    text.update(source)
+    assert text.tokens == (1, 2, 3, 4, 5)
 
 
 def test_another_source_and_a_closed_one(rig):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from llm_lite.core.handles import Report
 from llm_lite.core.history import (
     AnswerEnd,
     ConversationSummary,
@@ -17,7 +18,7 @@ from llm_lite.core.history import (
 )
 from llm_lite.core.history.database import writer
 from llm_lite.core.history.exchange.importing import read_conversations
-from llm_lite.core.messages import ExecutorChanged, LoadModel
+from llm_lite.core.messages import ExecutorChanged, LoadModel, TokenDecoded
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.app.settings import history_file
@@ -233,6 +234,26 @@ def test_another_conversation_ends_the_answer_and_keeps_what_it_said(chat):
     assert not one.state.busy
     answer = one.open(second).messages[-1]
     assert answer.text.startswith(said) and answer.stop_reason == "stopped"
+
+
+def test_tokens_that_come_together_with_another_conversation_are_kept(chat, monkeypatch):
+    """The events of an answer are read before a host's action leaves it, in the same update."""
+    one = chat(delay=0.002)
+    one.program.do(Send("First"))
+    one.wait(lambda s: len(s.messages[-1].tokens) > 2 and s.history.open)
+    number, before = one.state.history.open, len(one.state.messages[-1].tokens)
+    host, reports = one.program.history, list[Report]()
+    end = time.monotonic() + PATIENCE
+    while not any(isinstance(report.event, TokenDecoded) for report in reports):
+        assert time.monotonic() < end
+        reports += one.engine.poll()
+    monkeypatch.setattr(one.engine, "poll", lambda: [*reports])
+    monkeypatch.setattr(host, "poll", lambda state: [NewChat()])
+    one.program.update()
+    monkeypatch.undo()
+    assert one.state.messages == () and one.state.history.open is None
+    answer = one.open(number).messages[-1]
+    assert len(answer.tokens) > before and answer.stop_reason == "stopped"
 
 
 def test_a_message_that_was_found_is_shown_with_its_version(chat):

@@ -5,7 +5,7 @@ from typing import get_args
 from imgui_bundle import imgui
 
 from llm_lite.core.messages import FollowToken, LoadModel
-from llm_lite.desktop.features.chat.model import Send, SetDraft
+from llm_lite.desktop.features.chat.model import Regenerate, Send, SetDraft
 from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.lesson.glossary import meaning_of, operands_of, terms_in
@@ -244,5 +244,9 @@ def test_its_sentence_is_not_kept_until_a_person_goes_on_with_it(headless, tmp_p
     one.driver.wait("the answer", lambda s: len(s.messages) == 4 and not s.busy)
     assert not one.state.is_sentence_only
     one.driver.wait("the list", lambda s: len(s.history.rows) == 2)
+    one.program.do(Regenerate(1))
+    one.driver.wait("another version", lambda s: s.messages[1].stop_reason and not s.busy)
+    assert one.state.is_sentence_only
+    assert keeper.recorder.has(one.state.messages[1].id), "what is kept goes on being kept"
     keeper.end()
     assert keeper.finish(PATIENCE)

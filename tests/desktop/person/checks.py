@@ -69,16 +69,33 @@ def of_conversation(state: AppState) -> Iterator[tuple[str, object]]:
                     yield f"{name}.{part}", own
 
 
-def state_is_in_front(state: AppState, own: int, words: set[int]) -> None:
-    """Nothing in the state is of another conversation; a fork has what its parent said, and nothing
-    that was asked about that."""
+def state_is_in_front(
+    state: AppState, own: int, words: set[int], served: Mapping[int, Served]
+) -> None:
+    """Nothing in the state is of another conversation; a fork has what its parent said, and what
+    was found about that, but nothing that was asked about more."""
     for name, value in (*of_conversation(state), ("positions", state.positions)):
         for path, tag, _ in stamps(value, name):
             assert tag in words, f"{path} is of conversation {tag}, and {own} is in front"
     for slot in SLOTS:
+        if slot.subject is None:
+            answer_is_of_shown_tokens(slot, state, served)
+            continue
         for path, tag, is_word in stamps(drawn(slot, state), slot.name):
             allowed = words if is_word else {own}
             assert tag in allowed, f"{path} is of conversation {tag}, and {own} is in front"
+
+
+def answer_is_of_shown_tokens(slot: Slot, state: AppState, served: Mapping[int, Served]) -> None:
+    """What is drawn of a slot was found about the tokens that views show."""
+    known = slot.answered(state)
+    if known is None or drawn(slot, state) is None:
+        return
+    assert id(known.question) in served, f"{slot.name}: nobody was asked {known}"
+    of, extent = served[id(known.question)], slot.extent(known.question)
+    length = extent if isinstance(extent, int) else known.stamp.length
+    found, shown = of.texts[:length], state.positions[:length]
+    assert found == shown, f"{slot.name} is of {found[-12:]}, {shown[-12:]} is in front"
 
 
 def drawn(slot: Slot, state: AppState) -> object:
@@ -156,6 +173,11 @@ def meter(state: AppState) -> int | None:
     shown = next(value for name, value, _ in status_bar._measures(state) if name == "context")
     used = shown.partition(" / ")[0].replace(",", "")
     return int(used) if used.isdigit() else None
+
+
+def no_model_has_no_cache(state: AppState) -> None:
+    if state.model is None:
+        assert not state.cached.length, f"no model, and {state.cached.length} tokens in its cache"
 
 
 def meter_is_in_front(state: AppState, counted: int) -> None:

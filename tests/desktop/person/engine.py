@@ -51,6 +51,7 @@ from llm_lite.core.messages import (
     TokensCounted,
     TokensSpelled,
 )
+from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.records import replace
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
@@ -400,6 +401,8 @@ class ScriptedEngine:
 
     def _serve(self, handle, command):
         tag, texts = self.tag(), tuple(held.token.text for held in self.cache)
+        if isinstance(command, QUESTIONS):
+            handle.of_tokens = self.tokens()
         self.served[id(command)] = Served(command, texts, self.gains, self.mode)
         match command:
             case SetGains(gains):
@@ -446,6 +449,7 @@ class ScriptedEngine:
         self._handle.emit(event)
 
 
+QUESTIONS = tuple(BY_REQUEST)
 _LOOKS = (Inspect, ReadAttentionRows, ReadStates, MeasureCache, FollowToken)
 _SERVED = (SetGains, CompareGains, CountTokens, *_LOOKS)
 

@@ -84,11 +84,11 @@ class StubMaps:
     def __init__(self):
         self.text = MapText()
 
-    def begin(self, source, busy, most=None):
+    def begin(self, source, busy, ids=None):
         if source is None:
             self.text = MapText()
-        elif not self.text.is_current(source, most):
-            self.text.update(source, most)
+        elif not self.text.is_current(source, ids):
+            self.text.update(source, ids)
 
 
 class Seen:
@@ -302,10 +302,12 @@ class Person:
         """What holds at any moment."""
         self.program.paint()
         state, seen = self.state, self.seen[self.front]
-        checks.state_is_in_front(state, seen.tag, seen.words)
+        engine = self.there if state.elsewhere and self.there else self.engine
+        checks.state_is_in_front(state, seen.tag, seen.words, engine.served)
         shown = tuple(self.words.texts[number] for number in self.maps.text.tokens)
         checks.maps_are_in_front(shown, seen.words)
         checks.performance_is_in_front(state)
+        checks.no_model_has_no_cache(state)
 
     # Settings
 

@@ -20,8 +20,8 @@ from llm_lite.desktop.features.chat import model as chatting
 from llm_lite.desktop.features.history import model as history
 from llm_lite.desktop.features.program import act as acting
 from llm_lite.desktop.features.program import apply as folding
+from llm_lite.desktop.features.program import asking, requests, scopes, status_bar
 from llm_lite.desktop.features.program import model as program_actions
-from llm_lite.desktop.features.program import requests, scopes, status_bar
 from llm_lite.desktop.features.program import state as state_module
 from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.state import AppState, Message
@@ -75,7 +75,7 @@ def change_of_what_was_asked_is_not_kept(monkeypatch):
 
 
 def maps_stay(monkeypatch):
-    monkeypatch.setattr(program, "held_in_front", lambda state: None)
+    monkeypatch.setattr(program, "ids_in_front", lambda state: None)
 
 
 def cached_text_is_taken_for_what_is_in_front(monkeypatch):
@@ -131,10 +131,14 @@ def answers_stay(monkeypatch):
 
 
 def answers_stay_as_the_text_is_changed(monkeypatch):
-    stamp = Slot.stamp
-    monkeypatch.setattr(
-        Slot, "stamp", lambda slot, state: replace(stamp(slot, state), runs=(), length=0)
-    )
+    """An answer about first tokens is taken to be of whatever stands there by now."""
+
+    def is_beginning(stamp, of):
+        return stamp.length <= of.length and replace(stamp, runs=()) == replace(
+            of, runs=(), length=stamp.length
+        )
+
+    monkeypatch.setattr(asking, "_is_beginning", is_beginning)
 
 
 def answers_stay_under_other_weights(monkeypatch):
@@ -417,4 +421,4 @@ def test_stamps_are_found_wherever_they_stand():
     state = AppState(draft="x c7d1 y", rates=())
     assert list(checks.stamps(state.draft, "draft")) == [("draft", 7, True)]
     with pytest.raises(AssertionError, match="draft is of conversation 7, and 8 is in front"):
-        checks.state_is_in_front(state, 8, {8})
+        checks.state_is_in_front(state, 8, {8}, {})

@@ -1,12 +1,17 @@
 """Questions of the window: an answer is drawn only of what is in front."""
 
+import pytest
+
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     CacheStatus,
     Cancel,
     CompareAnswer,
+    CompareGains,
     ConversationRead,
     CountTokens,
+    Ended,
+    GainsEffect,
     Generate,
     Inspect,
     LensResult,
@@ -29,6 +34,7 @@ from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.cached_text import CachedText, decoded, plain
 from llm_lite.desktop.features.program.state import AnswerComparison, AppState, Message
 from llm_lite.desktop.features.steer.model import DIVERGENCE, Steer
+from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokens.lens import LENS
 from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -115,6 +121,48 @@ def test_an_answer_that_came_for_another_text_is_not_drawn():
     state = apply(CacheStatus(2, 8192, 0, 0, 0, (), 0), state, 0.0)
     state = apply(LensResult(3, ()), state, 0.0, command)
     assert LENS.answer(state) is None and LENS.waiting(state) is None
+
+
+def asked_effect():
+    state, (question,) = act(EFFECT.wanted(STATE, CompareGains())[0], STATE, 0.0)
+    return apply(GainsEffect(0.5), state, 0.0, question), question
+
+
+def test_an_answer_is_drawn_once_it_is_known_of_which_tokens_it_is():
+    state, question = asked_effect()
+    assert EFFECT.answer(state) is None
+    state = apply(Ended(of_tokens=(0, 1, 2, 3)), state, 0.0, question)
+    assert EFFECT.answer(state) == GainsEffect(0.5)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "used", "unknown"), [((0, 1, 2, 3, 9), 4, 1), ((0, 1, 8), 2, 1), ((0, 1), 2, 0)]
+)
+def test_the_tokens_of_an_answer_correct_what_the_window_knew_of_the_cache(tokens, used, unknown):
+    """An answer that was left goes on until the engine has stopped it."""
+    state, question = asked_effect()
+    state = apply(Ended(of_tokens=tokens), state, 0.0, question)
+    assert EFFECT.answered(state) is None and EFFECT.waiting(state) is None
+    assert (state.cached.used, state.cached.unknown) == (used, unknown)
+    again = EFFECT.wanted(state, CompareGains())
+    assert not again or not unknown, "it would be of more than is in front"
+    assert unread.unread_part(state) is not None
+
+
+def test_a_question_about_first_tokens_is_answered_whatever_follows_them():
+    (asks,) = LENS.wanted(STATE, Inspect(1))
+    state, (question,) = act(asks, STATE, 0.0)
+    state = apply(LensResult(1, ()), state, 0.0, question)
+    same = apply(Ended(of_tokens=(0, 1, 7)), state, 0.0, question)
+    assert LENS.answer(same) == LensResult(1, ())
+    other = apply(Ended(of_tokens=(0, 7, 2, 3)), state, 0.0, question)
+    assert LENS.answered(other) is None
+
+
+def test_a_cache_that_goes_on_with_an_answer_that_was_left_is_longer():
+    state = apply(CacheStatus(6, 8192, 0, 0, 0, (), 0), STATE, 0.0)
+    assert (state.cached.used, state.cached.unknown) == (4, 2)
+    assert unread.unread_part(state).more == 2 and ROUTING.wanted(state, ReadRouting(0)) == []
 
 
 def test_a_short_conversation_is_read_by_the_speed_of_the_last_reading():
