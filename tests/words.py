@@ -122,6 +122,7 @@ BANNED_NAMES = {
     "asked": "request, requested",
     "carry_out": "execute, delete",
     "follow": "trace, watch, update",
+    "figures": "picture, numbers, stats",
     "followed": "traced",
     "give_back": "release, free",
     "hear": "feed, handle, receive",
@@ -133,6 +134,7 @@ BANNED_NAMES = {
     "look": "poll, inspect, find",
     "lose": "drop",
     "said": "visible_text, content",
+    "spoken": "visible_text, continue_last, has_text",
     "say": "emit, send",
     "told": "what it returns: message_text, with_draft_counts",
 }

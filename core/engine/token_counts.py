@@ -67,9 +67,9 @@ def conversation_ids(request: CountTokens, file: ChatFile, context: int) -> tupl
     check_size(file.tokenizer, request.messages, context)
     if request.raw:
         return tuple(encode_raw(file.tokenizer, request.messages).ids)
-    spoken = is_open_answer(request.messages)
+    continue_last = is_open_answer(request.messages)
     thinking, tools, values = request.thinking, request.tools, request.values
-    return tuple(encode(file, request.messages, spoken, thinking, tools, values).ids)
+    return tuple(encode(file, request.messages, continue_last, thinking, tools, values).ids)
 
 
 def counted(request: CountTokens, tokenizer: Tokenizer) -> TokensCounted:

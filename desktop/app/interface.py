@@ -110,7 +110,7 @@ class Interface:
         self.composition = NOTHING  # of an input method, at the caret
         self.takes_typing = False  # what is typed in no field goes to the chat's input
         self._applied: tuple[ThemeName, float, float] | None = None
-        self._spoken: str | None = None  # the language that was chosen last
+        self._last_language: str | None = None  # the language that was chosen last
         self._turns = Turns(VIEWS)
         self._guard = Guard()
         self._missing: dict[str, int] = {}  # what the remembered layout does not place
@@ -192,8 +192,8 @@ class Interface:
             apply_theme(self.ui.theme)
 
     def _use_language(self, state: AppState) -> None:
-        if state.language != self._spoken:
-            self._spoken = state.language
+        if state.language != self._last_language:
+            self._last_language = state.language
             use(catalogue(state.language))
 
     def _answer_requests(self, state: AppState) -> list[Action]:

@@ -29,7 +29,7 @@ from llm_lite.desktop.features.attachments.host import FileReader
 from llm_lite.desktop.features.attachments.model import ChooseAttachments
 from llm_lite.desktop.features.cache.model import AskFreeMemory
 from llm_lite.desktop.features.chat.model import queued_message
-from llm_lite.desktop.features.figures.host import Exporter, Outcome
+from llm_lite.desktop.features.export_picture.host import Exporter, Outcome
 from llm_lite.desktop.features.file_chooser.host import FolderReader, begin_choosing
 from llm_lite.desktop.features.file_chooser.model import ChoosePath
 from llm_lite.desktop.features.file_chooser.state import Purpose

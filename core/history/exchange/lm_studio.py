@@ -156,7 +156,7 @@ def _generation(info: JsonEntry) -> tuple[AnswerRun, AnswerEnd | None]:
     if stats.is_null:
         return AnswerRun(ModelIdentity(name)), None
     first = stats.get("timeToFirstTokenSec").number(0.0)
-    figures = GenerationStats(
+    written = GenerationStats(
         prompt_tokens=stats.get("promptTokensCount").whole(_LARGEST, 0),
         new_tokens=stats.get("predictedTokensCount").whole(_LARGEST, 0),
         decode_tok_s=stats.get("tokensPerSecond").number(0.0),
@@ -164,4 +164,4 @@ def _generation(info: JsonEntry) -> tuple[AnswerRun, AnswerEnd | None]:
     )
     seconds = stats.get("totalTimeSec").number(0.0)
     reason = _ENDS.get(stats.get("stopReason").text(""))
-    return AnswerRun(ModelIdentity(name)), AnswerEnd(reason, figures, seconds=seconds)
+    return AnswerRun(ModelIdentity(name)), AnswerEnd(reason, written, seconds=seconds)

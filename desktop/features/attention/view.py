@@ -33,7 +33,7 @@ from llm_lite.desktop.features.attention.state import AttentionChoice, Head
 from llm_lite.desktop.features.attention.state_cells import HEIGHT as STATE_HEIGHT
 from llm_lite.desktop.features.attention.state_cells import draw_state_key, draw_states
 from llm_lite.desktop.features.cache.unread import draw_unread
-from llm_lite.desktop.features.figures.view import draw_save
+from llm_lite.desktop.features.export_picture.view import draw_save
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import mark, tr, tr_labels

@@ -509,7 +509,7 @@ def _spans(
     if place is not None:
         place = replace(place, end=place.stop)
     found = passage(message.whole, message.pieces, place, state.positions)
-    lead = len(found.text) - len(message.spoken)  # what is said, and calls, end the whole
+    lead = len(found.text) - len(message.visible_text)  # what is said, and calls, end the whole
     own = tuple((a - lead, b - lead) for a, b in found.spans[found.own :])
     return own, character_places(
         message.text, [run.text for _, laid in page.blocks for run in laid.runs]

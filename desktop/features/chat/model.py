@@ -502,7 +502,7 @@ def decoded(
     if running.thinking and not last.tokens and not last.text:
         thought = Thought.of(running.thinking)
     thought = thought and thought.with_tokens(events, since)
-    text = thought.split.visible_text if thought else last.spoken + "".join(texts)
+    text = thought.split.visible_text if thought else last.visible_text + "".join(texts)
     calls = split_calls(last.calls, running.tool_style, text)
     text = calls.visible_text if calls else text
     last = replace(last, text=text, thought=thought, calls=calls, tokens=(*last.tokens, *tokens))

@@ -15,7 +15,7 @@ from llm_lite.core.messages import ACTIVATIONS, MODES, AnswerRun
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import SetSystemPrompt
-from llm_lite.desktop.features.figures.view import draw_path
+from llm_lite.desktop.features.export_picture.view import draw_path
 from llm_lite.desktop.features.file_chooser.path_field import is_choosing
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenLink, OpenModel, SaveText, SetOptions

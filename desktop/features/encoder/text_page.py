@@ -18,7 +18,7 @@ from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ask_pointed
 from llm_lite.desktop.features.encoder.model import ChooseEncoding
 from llm_lite.desktop.features.encoder.state import LONGEST, Spelling
-from llm_lite.desktop.features.figures.view import draw_save
+from llm_lite.desktop.features.export_picture.view import draw_save
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokenizer.chips import (

@@ -17,9 +17,9 @@ from llm_lite.desktop.attention.colors import table
 from llm_lite.desktop.features.attention.coloring import draw_ramp, is_light
 from llm_lite.desktop.features.attention.rows import is_held
 from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
-from llm_lite.desktop.features.experts import figures
+from llm_lite.desktop.features.experts import choice_counts
 from llm_lite.desktop.features.experts.model import ROUTING, question
-from llm_lite.desktop.features.figures.view import default_path, draw_path
+from llm_lite.desktop.features.export_picture.view import default_path, draw_path
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import SaveText
 from llm_lite.desktop.features.program.state import AppState
@@ -93,10 +93,10 @@ SWITCH_HINTS = (
     mark("It is chosen only after all others: its place goes to the next one."),
 )
 _VALUES: dict[Switch, tuple[float, float]] = {
-    "router": (1.0, figures.ROUTER),
-    "off": (0.0, figures.ROUTER),
-    "always": (1.0, figures.ALWAYS),
-    "last": (1.0, figures.LAST),
+    "router": (1.0, choice_counts.ROUTER),
+    "off": (0.0, choice_counts.ROUTER),
+    "always": (1.0, choice_counts.ALWAYS),
+    "last": (1.0, choice_counts.LAST),
 }
 AGAIN = mark(
     "Read the conversation afresh with these switches and answer again with the same random "
@@ -122,7 +122,7 @@ class ExpertsShown(Struct):
     values: Floats = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     counted: Floats = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     words_key: tuple[object, ...] = ()
-    words: list[figures.Word] = field(default_factory=list)
+    words: list[choice_counts.Word] = field(default_factory=list)
     page_key: tuple[object, ...] = ()
     page: TokenPage | None = None
 
@@ -178,7 +178,9 @@ def _draw_save(state: AppState, ui: Ui, routing: Routing) -> list[Action]:
         wrapped(ui, tr(TABLE))
         panel.path, wanted, actions = draw_path(ui, SAVE_PANEL, panel.path)
         if wanted:
-            actions.append(SaveText(wanted, figures.as_csv(routing, texts_of(state, routing))))
+            actions.append(
+                SaveText(wanted, choice_counts.as_csv(routing, texts_of(state, routing)))
+            )
         return actions
 
 
@@ -214,7 +216,7 @@ def _routing_of(shown: ExpertsShown, read: RoutingRead) -> Routing:
     """Return the arrays of what was read, made once."""
     if shown.read is not read or shown.routing is None:
         shown.read, shown.routing = read, Routing.of(read)
-        shown.counted = figures.counts(shown.routing)
+        shown.counted = choice_counts.counts(shown.routing)
     routing = shown.routing
     shown.row = min(shown.row, len(routing.layers) - 1)
     shown.expert = min(shown.expert, routing.experts - 1)
@@ -236,10 +238,12 @@ def _draw_facts(state: AppState, ui: Ui, routing: Routing) -> None:
 def _values(shown: ExpertsShown, routing: Routing) -> Floats:
     """Return what the cells show, [layers, experts]."""
     if shown.measure == "load":
-        return figures.loads(routing)
+        return choice_counts.loads(routing)
     if shown.measure == "weight":
-        return figures.weights(routing)
-    return figures.weights(replace(routing, chosen=routing.chosen[-1:], shares=routing.shares[-1:]))
+        return choice_counts.weights(routing)
+    return choice_counts.weights(
+        replace(routing, chosen=routing.chosen[-1:], shares=routing.shares[-1:])
+    )
 
 
 def shown_value(measure: Measure, value: float) -> str:
@@ -293,7 +297,7 @@ def _draw_grid(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -
                 round(low.y + row * step + (step - small) / 2),
             )
             draw.add_text(spot, ui.color("muted"), words)
-    even = figures.balance(shown.counted)
+    even = choice_counts.balance(shown.counted)
     for row in range(rows):
         y, gap = low.y + row * step, 0.15 * step
         end = beside + ui.u(BALANCE) * float(even[row])
@@ -404,19 +408,19 @@ def _draw_switches(
 ) -> list[Action]:
     """Draw whether the expert counts, and buttons to reset all and to answer again."""
     gains = state.steering.gains
-    found = figures.switches_of(model, gains, layer, expert)
+    found = choice_counts.switches_of(model, gains, layer, expert)
     now: Switch = next((name for name, values in _VALUES.items() if values == found), "")
     hints = [tr(hint) for hint in SWITCH_HINTS]
     wanted = chooser(ui, "experts.switch", tr_labels(SWITCHES), now, hints)
     actions: list[Action] = []
     if wanted and wanted != now:
         known = all_gains(model, gains)
-        changed = figures.with_switches(model, known, layer, expert, _VALUES[wanted])
+        changed = choice_counts.with_switches(model, known, layer, expert, _VALUES[wanted])
         actions.append(Steer(_unless_plain(changed)))
     switched = state.steering.switched_experts(model)
     if button(ui, "experts.reset", tr("Reset"), ICON_UNDO, tr("All experts as the router says"),
               enabled=bool(switched)):  # fmt: skip
-        actions.append(Steer(_unless_plain(figures.without_switches(model, gains or ()))))
+        actions.append(Steer(_unless_plain(choice_counts.without_switches(model, gains or ()))))
     imgui.same_line(0, ui.u(2))
     answered = bool(state.messages) and state.messages[-1].role == "assistant"
     able = bool(switched) and not state.busy and answered
@@ -441,7 +445,7 @@ def _draw_words(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) 
     texts = texts_of(state, routing)
     key = (shown.read, texts, shown.row, shown.expert)
     if shown.words_key != key:
-        shown.words = figures.words_of(routing, shown.row, shown.expert, texts)
+        shown.words = choice_counts.words_of(routing, shown.row, shown.expert, texts)
         shown.words_key = key
     if not shown.words:
         return
@@ -472,7 +476,7 @@ def _draw_text(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -
         ends = np.cumsum([len(word) for word in words]).tolist()
         spans = tuple(zip([0, *ends[:-1]], ends, strict=True)) if ends else ()
         shown.page, shown.page_key = lay_out(ui, "".join(words), spans, width), key
-    shares = figures.shares_of(routing, shown.row, shown.expert)[first - routing.first :]
+    shares = choice_counts.shares_of(routing, shown.row, shown.expert)[first - routing.first :]
     top, palette = max(float(np.abs(shares).max(initial=0.0)), 1e-9), ui.theme.palette
 
     def color_of(token: int) -> tuple[int, int]:

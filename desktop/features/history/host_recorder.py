@@ -233,7 +233,7 @@ def content_of(message: Message) -> tuple[str, str, tuple[int, ...]]:
     """Return text, thoughts and tokens, as the history keeps them."""
     thought = message.thought.text if message.thought else ""
     known = () if message.untokenized else message.tokens
-    return message.spoken, thought, tuple(token.id for token in known)
+    return message.visible_text, thought, tuple(token.id for token in known)
 
 
 def answered_by(message: Message) -> tuple[AnswerRun | None, AnswerEnd | None]:
@@ -277,7 +277,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
     thought = typed(stored.thought)
     spelled = [tokens.get(n) or tokens.setdefault(n, Token(n, "", math.nan)) for n in stored.tokens]
     end = stored.end
-    calls, spoken = _calls(stored, text), text
+    calls, visible = _calls(stored, text), text
     text = calls.visible_text if calls else text
     return Message(
         "assistant",
@@ -287,7 +287,7 @@ def _message(stored: StoredMessage, tokens: dict[int, Token]) -> Message:
         stats=fit_to_show(end.stats) if end and end.stats else None,
         problem=fit_line(end.problem) if end else "",
         sampling=stored.run.sampling if stored.run else None,
-        thought=Thought.of_texts(thought, spoken) if thought else None,
+        thought=Thought.of_texts(thought, visible) if thought else None,
         calls=calls,
         written=fit_to_show(replace(stored.run, sampling=None)) if stored.run else None,
         edited=stored.run is None and stored.based_on is not None,

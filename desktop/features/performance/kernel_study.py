@@ -136,12 +136,12 @@ def _draw_row(ui: Ui, study: KernelStudy, number: int, axis: RateAxis, chosen: b
         draw.add_rect_filled(low, high, ui.color("hover"), ui.u(1))
     share = percent_of(study.share(form))
     with ui.font("bold" if chosen else "regular", "small"):
-        figures = f"{gflops(study.gflop_s(form))} GFLOP/s  ·  {share}"
-        right, y = imgui.calc_text_size(figures).x, at.y + ui.u(0.5)
+        label = f"{gflops(study.gflop_s(form))} GFLOP/s  ·  {share}"
+        right, y = imgui.calc_text_size(label).x, at.y + ui.u(0.5)
         name = fit(capital(translated(form.name)), axis.width - right - ui.u(3))
         draw.add_text(ImVec2(at.x, y), ui.color("text"), name)
         ink = ui.color("text" if chosen else "muted")
-        draw.add_text(ImVec2(at.x + axis.width - right, y), ink, figures)
+        draw.add_text(ImVec2(at.x + axis.width - right, y), ink, label)
     _draw_track(ui, study, form, ImVec2(at.x, at.y + height - ui.u(TRACK) - pad), axis, chosen)
     return pressed
 

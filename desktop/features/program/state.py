@@ -165,10 +165,10 @@ class Message(Struct, frozen=True):
     @property
     def whole(self) -> str:
         """Return all that its tokens spell, with thoughts and their marks."""
-        return self.thought.split.raw if self.thought else self.spoken
+        return self.thought.split.raw if self.thought else self.visible_text
 
     @property
-    def spoken(self) -> str:
+    def visible_text(self) -> str:
         """Return the text without its thoughts, but with its calls and their marks."""
         return self.calls.raw if self.calls else self.text
 
@@ -202,10 +202,10 @@ class Message(Struct, frozen=True):
     def ended(self) -> Message:
         """Return the answer as it ends here, its thoughts and calls too."""
         thought = self.thought and self.thought.ended()
-        spoken = thought.split.visible_text if thought else self.spoken
-        calls = self.calls and self.calls.up_to(spoken).ended()
+        visible = thought.split.visible_text if thought else self.visible_text
+        calls = self.calls and self.calls.up_to(visible).ended()
         return replace(
-            self, text=calls.visible_text if calls else spoken, thought=thought, calls=calls
+            self, text=calls.visible_text if calls else visible, thought=thought, calls=calls
         )
 
     def as_chat(self, with_tokens: bool = True) -> ChatMessage:

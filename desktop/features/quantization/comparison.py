@@ -278,7 +278,7 @@ def _draw_numbers(
     if not there and (options.keys != "fp16" or options.values != "fp16"):
         title += f"  ·  KV {_kv_name(options)}"
     text(ui, title, style="small", bold=True)
-    _draw_figures(
+    _draw_measures(
         ui,
         [
             (
@@ -342,17 +342,17 @@ def _kv_name(options: EngineOptions) -> str:
     return keys if keys == values else f"{keys}, {values}"
 
 
-def _draw_figures(ui: Ui, figures: list[tuple[str, str, str]], width: float) -> None:
+def _draw_measures(ui: Ui, numbers: list[tuple[str, str, str]], width: float) -> None:
     """Draw values with their names below them; two on a line where four have no room."""
     small, draw = ui.theme.size("small"), imgui.get_window_draw_list()
     wide = max(
-        *(imgui.calc_text_size(value).x for _, value, _ in figures),
-        *(imgui.calc_text_size(label).x * small / ui.theme.text for label, _, _ in figures),
+        *(imgui.calc_text_size(value).x for _, value, _ in numbers),
+        *(imgui.calc_text_size(label).x * small / ui.theme.text for label, _, _ in numbers),
     )
-    columns = len(figures) if wide + ui.u(1) <= width / len(figures) else 2
+    columns = len(numbers) if wide + ui.u(1) <= width / len(numbers) else 2
     at, share = imgui.get_cursor_screen_pos(), width / columns
     high = ui.theme.text + small + ui.u(1.5)
-    for number, (label, value, hint) in enumerate(figures):
+    for number, (label, value, hint) in enumerate(numbers):
         row, column = divmod(number, columns)
         spot = ImVec2(at.x + column * share, at.y + row * high)
         draw.add_text(ui.fonts["regular"], ui.theme.text, spot, ui.color("text"), value)
@@ -361,7 +361,7 @@ def _draw_figures(ui: Ui, figures: list[tuple[str, str, str]], width: float) -> 
         imgui.set_cursor_screen_pos(spot)
         imgui.dummy(ImVec2(share - ui.u(1), high))
         tip(ui, hint)
-    imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + -(-len(figures) // columns) * high))
+    imgui.set_cursor_screen_pos(ImVec2(at.x, at.y + -(-len(numbers) // columns) * high))
     imgui.dummy(ImVec2(0, 0))
 
 

@@ -93,10 +93,10 @@ class Passage(Struct, frozen=True):
         return at - self.own + self.skipped if self.sure and inside else None
 
 
-def unread(owners: tuple[int, ...], spoken: Sequence[bool]) -> bool:
+def unread(owners: tuple[int, ...], has_text: Sequence[bool]) -> bool:
     """Return whether a message with text has no place in the cache."""
     found = set(owners)
-    return any(has_text and index not in found for index, has_text in enumerate(spoken))
+    return any(one and index not in found for index, one in enumerate(has_text))
 
 
 def ending(labels: Sequence[str]) -> int:

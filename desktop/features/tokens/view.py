@@ -13,7 +13,7 @@ from llm_lite.desktop.attention.colors import stops
 from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.state import SINK
 from llm_lite.desktop.features.cache.unread import draw_unread, unread_part
-from llm_lite.desktop.features.figures.view import draw_save
+from llm_lite.desktop.features.export_picture.view import draw_save
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import RAREST, Shades, draft_tint, likely, shades

@@ -103,7 +103,7 @@ class ResultItem:
         draw.add_text(font, small, ImVec2(x, y), color, icon)
         x += small + ui.u(2)
         with ui.font(style="small"):
-            facts = figures(self.message.text, self.reply)
+            facts = length_and_seconds(self.message.text, self.reply)
             right = imgui.calc_text_size(facts).x
             words = heading(self.reply)
             room = at.x + self.width - self.pad - right - ui.u(4) - x
@@ -438,7 +438,7 @@ def heading(reply: ToolReply) -> str:
     return tr(WAYS[reply.how]).format(name=name, server=reply.server)
 
 
-def figures(text: str, reply: ToolReply) -> str:
+def length_and_seconds(text: str, reply: ToolReply) -> str:
     """Name the size of a result, and the time that a server took."""
     if reply.how == "refused":
         return ""

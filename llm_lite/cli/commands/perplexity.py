@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
             tell(note)
         report = measure(runner, other, chunks, _Progress())
     if arguments.json:
-        figures = {k: v for k, v in asdict(report).items() if k not in _PLOTTED}
+        numbers = {k: v for k, v in asdict(report).items() if k not in _PLOTTED}
         # A single scored token has no standard error: null.
-        show_json({k: None if v != v else v for k, v in figures.items()})
+        show_json({k: None if v != v else v for k, v in numbers.items()})
     else:
         _print(report, _cache(tested), _cache(reference))
     return 0

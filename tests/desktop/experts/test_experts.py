@@ -11,7 +11,7 @@ from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import Ended, GenerationStats, PromptToken, ReadRouting, RoutingRead
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.composer import steered
-from llm_lite.desktop.features.experts import figures
+from llm_lite.desktop.features.experts import choice_counts
 from llm_lite.desktop.features.experts.model import ROUTING
 from llm_lite.desktop.features.experts.view import requests
 from llm_lite.desktop.features.program.act import act
@@ -113,17 +113,17 @@ def test_nothing_is_asked_that_cannot_be_told():
 
 def test_figures_of_routing():
     routing = Routing.of(read(0, TOKENS))
-    loads = figures.loads(routing)
+    loads = choice_counts.loads(routing)
     assert loads[0].tolist() == [1, 1, 1, 1, 0, 0, 0, 4] and loads.mean() == 1
-    weights = figures.weights(routing)
+    weights = choice_counts.weights(routing)
     assert np.allclose(weights.sum(axis=1), 1) and weights[0, 7] == pytest.approx(0.25)
-    even = figures.balance(np.array([[5, 5, 5, 5], [9, 0, 0, 0]], np.float32))
+    even = choice_counts.balance(np.array([[5, 5, 5, 5], [9, 0, 0, 0]], np.float32))
     assert np.allclose(even, [1, 0])
-    shares = figures.shares_of(routing, 0, 1)
+    shares = choice_counts.shares_of(routing, 0, 1)
     assert shares[:4].tolist() == [0, 0.75, 0, 0]
-    words = figures.words_of(routing, 0, 1, STATE.positions)
+    words = choice_counts.words_of(routing, 0, 1, STATE.positions)
     assert [(w.text, w.count, w.of) for w in words] == [("moon", 10, 10)]
-    words = figures.words_of(routing, 0, 2, STATE.positions)
+    words = choice_counts.words_of(routing, 0, 2, STATE.positions)
     assert [(w.text, w.count, w.of) for w in words] == [("sun", 10, 20)]
 
 
@@ -148,12 +148,12 @@ def test_an_expert_is_switched(headless):
     (steer,) = one.did(Steer)
     model = one.state.model
     assert steer.gains is not None
-    assert figures.switches_of(model, steer.gains, 1, 0) == (0.0, figures.ROUTER)
+    assert choice_counts.switches_of(model, steer.gains, 1, 0) == (0.0, choice_counts.ROUTER)
     assert [len(row) for row in steer.gains] == list(model.gain_widths)
     assert steered(one.state) == "1 expert switched"
     one.driver.click("experts.switch.always")
     gains = one.state.steering.gains
-    assert figures.switches_of(model, gains, 1, 0) == (1.0, figures.ALWAYS)
+    assert choice_counts.switches_of(model, gains, 1, 0) == (1.0, choice_counts.ALWAYS)
     one.driver.click("experts.again")
     assert one.did(AnswerSteered)
 

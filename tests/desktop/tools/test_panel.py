@@ -12,7 +12,7 @@ from llm_lite.core.tools.calls import CallSplit, read_calls
 from llm_lite.core.tools.declared import read_functions
 from llm_lite.desktop.features.chat import view as chat
 from llm_lite.desktop.features.program.state import AppState, Message, Running
-from llm_lite.desktop.features.tools.calls import figures, heading, shown_arguments
+from llm_lite.desktop.features.tools.calls import heading, length_and_seconds, shown_arguments
 from llm_lite.desktop.features.tools.model import (
     AllowTool,
     AnswerCall,
@@ -224,8 +224,8 @@ def test_it_says_what_the_model_is_offered(model, words):
 def test_a_result_says_how_it_came_its_size_and_time():
     reply = ToolReply("weather", "server", "test", 1.25)
     assert heading(reply) == "weather on test answered"
-    assert figures("x" * 1500, reply) == "1,500 characters  ·  1.2 s"
-    assert figures("x", ToolReply("w", "hand")) == "1 character"
+    assert length_and_seconds("x" * 1500, reply) == "1,500 characters  ·  1.2 s"
+    assert length_and_seconds("x", ToolReply("w", "hand")) == "1 character"
     assert heading(ToolReply("w", "refused")) == "w, refused by you"
 
 

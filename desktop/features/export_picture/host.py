@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.writing import make_folder
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.attention.figures import grid_figure, heads_figure
+from llm_lite.desktop.features.attention.map_pictures import grid_figure, heads_figure
 from llm_lite.desktop.features.attention.state import MOST_LOCKED, FigureName
 from llm_lite.desktop.features.encoder.text_page import encoded_figure
 from llm_lite.desktop.features.program.guard import Failed, attempt

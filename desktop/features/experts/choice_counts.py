@@ -79,13 +79,13 @@ def words_of(routing: Routing, row: int, expert: int, texts: Sequence[str]) -> l
     """Return the words whose tokens chose an expert, those first that did most often beyond what is
     usual in the text; `texts` are by position."""
     took = (routing.chosen[:, row] == expert).any(axis=1)
-    spoken, taken = Counter[str](), Counter[str]()
+    present, taken = Counter[str](), Counter[str]()
     for place, text in enumerate(texts[routing.first : routing.first + len(took)]):
         word = text.strip() or text
-        spoken[word] += 1
+        present[word] += 1
         taken[word] += bool(took[place])
     usual = took.mean() if len(took) else 0.0
-    found = [Word(word, count, spoken[word]) for word, count in taken.items() if count]
+    found = [Word(word, count, present[word]) for word, count in taken.items() if count]
     return sorted(found, key=lambda one: usual * one.of - one.count)
 
 

@@ -8,11 +8,11 @@ from llm_lite.core.messages import EngineOptions, ExportMaps, LoadModel, Samplin
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention import colors, work
-from llm_lite.desktop.features.attention import figures
+from llm_lite.desktop.features.attention import map_pictures
 from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import Send
-from llm_lite.desktop.features.figures.view import SavePaths, default_path
+from llm_lite.desktop.features.export_picture.view import SavePaths, default_path
 from llm_lite.desktop.features.program.model import ExportAttention
 from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
@@ -79,7 +79,7 @@ def test_a_head_has_its_map_axes_and_title(stage, tmp_path):
     pixels = saved(stage, "heads", tmp_path / "new" / "head.png")
     want = colors_of(stage, 1, 2)
     n = len(want)
-    each = figures._side(n, figures.SMALLEST[0]) // n
+    each = map_pictures._side(n, map_pictures.SMALLEST[0]) // n
     lit = np.isclose(pixels[..., :3], PAPER, atol=3).all(axis=2)
     rows, columns = np.flatnonzero(lit.any(axis=1)), np.flatnonzero(lit.any(axis=0))
     bottom, left = find_map(pixels, want, each, rows[-1], columns[0])
@@ -117,9 +117,9 @@ def test_four_heads_the_grid_and_the_text(stage, tmp_path):
     choose(stage, layer=None)
     grid = saved(stage, "grid", tmp_path / "grid.png")
     assert (
-        grid.shape[0] > 6 * figures.THUMBNAIL > layer.shape[0]
+        grid.shape[0] > 6 * map_pictures.THUMBNAIL > layer.shape[0]
     )  # one line of heads, its scale below
-    assert grid.shape[1] / grid.shape[0] == pytest.approx(figures.WIDE, rel=0.5)
+    assert grid.shape[1] / grid.shape[0] == pytest.approx(map_pictures.WIDE, rel=0.5)
     choose(stage, order="induction")
     assert saved(stage, "grid", tmp_path / "ranked.png").shape != grid.shape
     text = saved(stage, "text", tmp_path / "text.png")
