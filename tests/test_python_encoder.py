@@ -52,6 +52,34 @@ def test_activations_are_the_hidden_states_and_logits(model):
         model.activations(tokens, "logits", 9, 31)
 
 
+def test_interventions_change_all_tokens(model):
+    """As each sees the changed one; what the last layer's norm makes is changed alone."""
+    tokens = stored("bert", "masked")["tokens"].tolist()
+    first, last, logits = "encoder.layer.0", "encoder.layer.1", "cls.predictions.decoder"
+    plain = model.activations(tokens, [first, last, logits])
+    off = llm_lite.Scale(first, 0.0, positions=(3,))
+    found = model.activations(tokens, [first, last, logits], interventions=off)
+    assert np.abs(found[first][3]).max() == 0
+    np.testing.assert_array_equal(np.delete(found[first], 3, 0), np.delete(plain[first], 3, 0))
+    assert (np.abs(found[last] - plain[last]).max(axis=1) > 1e-5).all()
+    doubled = llm_lite.Scale("cls.predictions.decoder", 2.0, positions=(4,))
+    found = model.activations(tokens, logits, 2, 6, interventions=doubled)[logits]
+    np.testing.assert_allclose(found[2], 2 * plain[logits][4], atol=1e-5)
+    np.testing.assert_allclose(
+        np.delete(found, 2, 0), np.delete(plain[logits][2:6], 2, 0), atol=1e-5
+    )
+    np.testing.assert_array_equal(model.activations(tokens, last)[last], plain[last])
+
+
+def test_an_encoder_without_a_head_predicts_nothing(tmp_path):
+    folder = write_case(family_of("bert"), "plain", tmp_path / "m")
+    with (
+        llm_lite.load(folder, backend="cpu") as plain,
+        pytest.raises(RequestError, match="no masked-token head, only hidden states: it predicts"),
+    ):
+        plain.patch([7, 8, 9], [7, 9, 9], "encoder.layer.0")
+
+
 def test_heads_run_for_few_tokens_at_a_time(model):
     """A text longer than the outputs of a step."""
     tokens = (stored("bert", "masked")["tokens"].tolist() * 2)[:40]

@@ -75,8 +75,12 @@ def test_activations_of_source_and_target(opened):
     plain = model.activations(source, behind, target=target[1:])[behind]
     np.testing.assert_allclose(off[:2], plain[:2], atol=TOLERANCE)
     assert all(np.abs(off[2:] - plain[2:]).max(axis=1) > 1e-4), "later tokens see what became of it"
-    with pytest.raises(RequestError, match="an encoder's text runs as it is"):
-        model.activations(source, hidden, interventions=Scale(site, 0.0))
+    early = Scale("encoder.layers.0.feed_forward.down", 0.0)
+    off = model.activations(source, (hidden, behind), target=target[1:], interventions=early)
+    assert np.abs(off[hidden] - found[hidden]).max() > 1e-3
+    assert np.abs(off[behind] - plain).max() > 1e-4, "the decoder sees another source"
+    again = model.activations(source, hidden, target=target[1:])[hidden]
+    np.testing.assert_array_equal(again, found[hidden])
     begun = model.activations(source, "decoder.embedding")["decoder.embedding"]
     assert len(begun) == 1
     with pytest.raises(RequestError, match="positions 12 to 18 are not in the cache, which holds"):

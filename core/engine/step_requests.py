@@ -168,7 +168,7 @@ class StepRequestServer:
             if not isinstance(replay, EncoderReplay):
                 handle.of_tokens = replay.tokens()
             begun = _Unfinished(runner.executor, question.run(request, replay))
-        answer = advance(begun.parts, SERVE_SECONDS, lambda: handle.is_cancelled)
+        answer = advance(begun.parts, SERVE_SECONDS, lambda: handle.is_cancelled, handle.emit)
         if answer is None:
             self._unfinished[handle] = begun
             self._waiting.insert(0, handle)

@@ -39,7 +39,7 @@ class SourceEncoder(InspectedEncoder):
         self, executor: Executor, decoder_layers: int, *, made_by: str = "", model: str = ""
     ) -> None:
         super().__init__(executor, made_by=made_by, model=model)
-        self._states = [name for i in range(decoder_layers) for name in cross_states(i)]
+        self.handed_states = tuple(name for i in range(decoder_layers) for name in cross_states(i))
         self.hidden: F32 | None = None  # [tokens, width], of what was encoded last
 
     def encode(self, tokens: Sequence[int], should_stop: StopCheck | None = None) -> F32:
@@ -55,7 +55,7 @@ class SourceEncoder(InspectedEncoder):
     def hand_to(self, decoder: Executor) -> None:
         """Write the keys and values of the last source to the decoder; its steps then have
         `source=len(self.tokens())`."""
-        for name in self._states:
+        for name in self.handed_states:
             decoder.write_state(name, 0, self.executor.read_state(name, 0, len(self._tokens)))
 
 

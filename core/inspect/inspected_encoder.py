@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from llm_lite.core.exec.executor import Executor
+from llm_lite.core.exec.moving import written_tensors
 from llm_lite.core.finite import Values, checked
 from llm_lite.core.inspect.attention import ring_tensor
 from llm_lite.core.inspect.inspected import Committed, CommittedRows, SequenceGains
@@ -20,6 +21,9 @@ class InspectedEncoder:
     `committed` and `tokens` may be read from any thread, the rest belongs to one. `made_by` and
     `model` name weights, arithmetic and file in errors.
     """
+
+    has_head = False  # that predicts tokens
+    handed_states: tuple[str, ...] = ()  # what its decoder sees of a source, where it has a decoder
 
     def __init__(self, executor: Executor, *, made_by: str = "", model: str = "") -> None:
         self.executor = executor
@@ -64,6 +68,22 @@ class InspectedEncoder:
     def checked(self, values: Values, what: str) -> Values:
         """Return the values. NotFiniteError that names the model where one is NaN or infinite."""
         return checked(values, what, self.model, self.made_by)
+
+    @contextmanager
+    def scratch_steps(self, count: int) -> Iterator[None]:
+        """Let steps inside overwrite the rows of the first `count` positions; everything is
+        restored on exit. Readers of maps see no rows meanwhile."""
+        executor, state, saved = self.executor, self._rows.state, []
+        for tensor in written_tensors(executor.program.plans[0]):
+            rows = executor.read_state(tensor.name, 0, min(count, tensor.ring_rows))
+            saved.append((tensor.name, rows.copy()))
+        self._rows.commit(0, 0, self._oldest)
+        try:
+            yield
+        finally:
+            for name, rows in saved:
+                executor.write_state(name, 0, rows)
+            self._rows.commit(state.length, state.rows.start, state.oldest)
 
     @contextmanager
     def _encoding(self, tokens: Sequence[int]) -> Iterator[None]:

@@ -7,7 +7,7 @@ quantized weights and the gains in force.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Annotated, TypeGuard
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -17,15 +17,15 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.messages import Event, StepRequest
 from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
-from llm_lite.core.plan.plan import Plan, Tensor
 from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.encoded_text import EncodedText
+from llm_lite.core.questions.interventions.changed_encoding import encode
 from llm_lite.core.questions.interventions.changed_run import ChangedRun, record
-from llm_lite.core.questions.interventions.table import placed
+from llm_lite.core.questions.interventions.changed_texts import ChangedTexts
 from llm_lite.core.questions.question import Parts, Question, RemoteText, Where
-from llm_lite.core.questions.replay import PART, Inspected, Replay
+from llm_lite.core.questions.replay import PART, Inspected, Replay, decodes
 from llm_lite.core.questions.running import parts_again
-from llm_lite.core.questions.sites import Site, Stack, all_sites, is_behind_layers, named_among
+from llm_lite.core.questions.sites import Site, all_sites, is_behind_layers, named_among
 from llm_lite.core.records import about
 
 F32 = NDArray[np.float32]
@@ -75,16 +75,23 @@ def run(request: ReadActivations, replay: Inspected) -> Parts[ActivationsRead]:
         for name, one in rows.items():
             found[name].append(one)
 
+    texts = ChangedTexts(replay)
+    changes = texts.placed(request.interventions)
+    early = [one for one in changes if texts.is_encoded(one.place.site)]
     for number, (text, own) in enumerate(_by_text(replay, sites)):
         if number:
             yield "executor"
         span = _span(request, text, replay.encoded)
         if isinstance(text, EncodedText):
-            if request.interventions:
-                raise RequestError("interventions: an encoder's text runs as it is, without any")
-            yield from _of_whole(text, span, own, put)
-        elif request.interventions:
-            yield from _of_changed(request, text, span, own, put)
+            encoding = yield from encode(text, own, early, None, span)
+            put(encoding.rows)
+        elif changes:
+            source = None
+            if early and replay.encoded is not None:
+                source = (yield from encode(replay.encoded, {}, early)).handed
+                yield "executor"
+            late = [one for one in changes if one not in early]
+            yield from _of_changed(ChangedRun(text, late, source=source), span, own, put, text)
         else:
             yield from _of_decoded(text, span, own, put)
     yield "anywhere"
@@ -99,7 +106,7 @@ def sites_in(replay: Inspected) -> tuple[Site, ...]:
     """Return the sites of all that has read the tokens: an encoder-decoder has two plans."""
     encoded = replay.encoded
     return all_sites(
-        replay.executor.program.plans[0] if _decodes(replay) else None,
+        replay.executor.program.plans[0] if decodes(replay) else None,
         None if encoded is None else encoded.plan,
     )
 
@@ -117,10 +124,6 @@ def _size(request: ReadActivations, replay: Inspected, sites: Mapping[str, Site]
     )
 
 
-def _decodes(replay: Inspected) -> TypeGuard[Replay]:
-    return replay.decodes
-
-
 def _by_text(
     replay: Inspected, sites: Mapping[str, Site]
 ) -> Iterator[tuple[Replay | EncodedText, dict[str, Site]]]:
@@ -128,7 +131,7 @@ def _by_text(
     of_encoder = {n: one for n, one in sites.items() if one.of_source or not replay.decodes}
     if replay.encoded is not None and of_encoder:
         yield replay.encoded, of_encoder
-    if _decodes(replay) and len(of_encoder) < len(sites):
+    if decodes(replay) and len(of_encoder) < len(sites):
         yield replay, {name: one for name, one in sites.items() if name not in of_encoder}
 
 
@@ -162,44 +165,14 @@ def _of_decoded(
 
 
 def _of_changed(
-    request: ReadActivations, replay: Replay, span: range, sites: Mapping[str, Site], put: Put
+    run: ChangedRun, span: range, sites: Mapping[str, Site], put: Put, replay: Replay
 ) -> Generator[Where, None, None]:
     """Run tokens that a decoder has read under interventions, and put what the sites make."""
     plan = replay.executor.program.plans[0]
-    stack: Stack = "" if replay.encoded is None else "decoder"
-    changes = placed(request.interventions, plan, replay.length, replay.model, stack)
     alone = any(is_behind_layers(plan, site) for site in sites.values())
-    run = ChangedRun(replay, changes)
     for rows in run.values(span.start, span.stop, sites, 1 if alone else PART):
         put(rows)
         yield "executor"
-
-
-def _of_whole(
-    text: EncodedText, span: range, sites: Mapping[str, Site], put: Put
-) -> Generator[Where, None, None]:
-    """Run the text of an encoder, and its head for some tokens at a time; put what the sites make
-    of positions."""
-    executor, step = text.executor, text.step()
-    plan = executor.program.plan_of(step)
-    behind = {name: site for name, site in sites.items() if is_behind_layers(text.plan, site)}
-    within = {name: site for name, site in sites.items() if name not in behind}
-    put(record(text, step, within, shown=slice(span.start, span.stop)))
-    if not behind:
-        return
-    hidden = executor.read(plan, _hidden(plan), step).copy()
-    most = executor.program.max_outputs
-    for first in range(span.start, span.stop, most):
-        yield "executor"
-        step = text.step(min(most, span.stop - first), first)
-        plan = executor.program.plan_of(step)
-        executor.write(plan, _hidden(plan), step, hidden)
-        put(record(text, step, behind, begin=plan.layer_ends[-1] + 1))
-
-
-def _hidden(plan: Plan) -> Tensor:
-    """Return the tensor behind the last layer."""
-    return plan.tensors[plan.ops[plan.layer_ends[-1]].outputs[0]]
 
 
 def check_answer(request: ReadActivations, answer: ActivationsRead, text: RemoteText) -> None:

@@ -4,12 +4,17 @@ Rows that another text makes are put in the place of the sequence's own (activat
 al. 2020, https://arxiv.org/abs/2004.12265; causal tracing, Meng et al. 2022,
 https://arxiv.org/abs/2202.05262), or any other changes act. Later tokens see what has become of the
 changed ones. With `each` every site and position is patched by itself: a map of causes.
+
+Of an encoder with a masked-token head all tokens see the changed ones, and what its head predicts
+in the place of a token is told. Of an encoder-decoder both may be changed, and what follows the
+target is told.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Annotated
 
 import numpy as np
@@ -17,15 +22,18 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import Event, StepRequest
+from llm_lite.core.messages import CommandProgress, Event, StepRequest
 from llm_lite.core.messages.interventions import NO_CHANGES, Interventions, Replace, Scale, Unit
-from llm_lite.core.plan.plan import Plan
 from llm_lite.core.questions.effect import log_softmax
-from llm_lite.core.questions.interventions.changed_run import ChangedRun
-from llm_lite.core.questions.interventions.table import PlacedChange, placed
-from llm_lite.core.questions.question import TEXT, Parts, Question, RemoteText, Where
-from llm_lite.core.questions.replay import PART, Replay
-from llm_lite.core.questions.sites import Site, is_behind_layers, sites_named, sites_of
+from llm_lite.core.questions.interventions.changed_texts import (
+    ChangedTexts,
+    OtherTokens,
+    Positions,
+)
+from llm_lite.core.questions.interventions.table import PlacedChange
+from llm_lite.core.questions.question import TARGET, TEXT, Parts, Question, RemoteText, Where
+from llm_lite.core.questions.replay import Inspected, OtherText, decodes
+from llm_lite.core.questions.sites import Site, named_among
 from llm_lite.core.records import about
 
 F32 = NDArray[np.float32]
@@ -45,8 +53,8 @@ class ReadPatch(StepRequest, frozen=True):
     source: Annotated[
         tuple[Position, ...],
         Meta(
-            description="Token ids of the other text, whose rows are put in; in Python and on the "
-            "command line also the text.",
+            description="Token ids of the other text, whose rows are put in, of an encoder-decoder "
+            "of another source; in Python and on the command line also the text.",
             extra=TEXT,
         ),
     ] = ()
@@ -68,7 +76,10 @@ class ReadPatch(StepRequest, frozen=True):
     ] = NO_CHANGES
     position: Annotated[
         Position | None,
-        about("The token behind which the next is asked for; without it, the last."),
+        about(
+            "The token behind which the next is asked for; of an encoder, the token in whose place "
+            "its head predicts one; without it, the last."
+        ),
     ] = None
     tokens: Annotated[
         tuple[Position, ...], about("Token ids to tell about; without them, the likeliest.")
@@ -76,48 +87,75 @@ class ReadPatch(StepRequest, frozen=True):
     count: Annotated[
         int, Meta(ge=1, le=100, description="How many likeliest tokens, of each run.")
     ] = 10
+    source_target: Annotated[
+        tuple[Position, ...],
+        Meta(
+            description="Of an encoder-decoder: token ids of another target, without the token "
+            "that it starts with; without it, the same target.",
+            extra=TARGET,
+        ),
+    ] = ()
+    source_response: Annotated[
+        str,
+        Meta(
+            max_length=128,
+            description="Of a server, in place of `source`: the id of another response, with its "
+            "own interventions.",
+        ),
+    ] = ""
+
+    @property
+    def has_source(self) -> bool:
+        """Return whether rows of another text are put in."""
+        return bool(self.source or self.source_target or self.source_response)
 
 
 class Patched(Event, frozen=True, eq=False):
     """The answer to ReadPatch: probabilities of some next tokens, and how far the distribution has
     moved. S and P are the sites and positions that were patched by themselves, else 1."""
 
-    position: Annotated[int, about("The token behind which the next is asked for.")]
+    position: Annotated[int, about("The token that is asked about.")]
     tokens: Annotated[NDArray[np.int32], about("[n], ids.")]
     texts: Annotated[tuple[str, ...], about("Of each token.")]
     before: Annotated[F32, about("[n], probabilities without the patch.")]
-    of_source: Annotated[F32, about("[n], of what follows the source; [0] without one.")]
+    of_source: Annotated[F32, about("[n], of the source; [0] without one.")]
     after: Annotated[F32, about("[S, P, n], probabilities with the patch.")]
     logits_before: Annotated[F32, about("[n]")]
     logits_after: Annotated[F32, about("[S, P, n]")]
     kl: Annotated[F32, about("[S, P], KL(before || after) in nats, of all tokens.")]
 
 
-def run(request: ReadPatch, replay: Replay) -> Parts[Patched]:
-    """Return what follows before and after. RequestError where something does not fit the model or
-    the text, NotFiniteError where logits are no numbers."""
-    work = _Patch(request, replay)
-    before = yield from work.logits(work.changes if request.source else ())
-    of_source: F32 | None = None
-    cells: list[list[Sequence[PlacedChange]]] = [[work.changes]]
-    if request.source:
-        rows, of_source = yield from work.record_source()
-        cells = work.cells(rows)
+def run(request: ReadPatch, replay: Inspected) -> Parts[Patched]:
+    """Return what is predicted before and after. RequestError where something does not fit the
+    model or the text, NotFiniteError where logits are no numbers."""
+    with ExitStack() as stack:
+        other = None
+        if request.source_response:
+            other = stack.enter_context(replay.response(request.source_response))
+        work = _Patch(request, replay, other)
+        texts, last = work.texts, work.last
+        before = yield from texts.logits(last, work.changes if request.has_source else ())
+        of_source: F32 | None = None
+        cells: list[list[Sequence[PlacedChange]]] = [[work.changes]]
+        if request.has_source:
+            rows, of_source = yield from work.record_source()
+            cells = work.cells(rows)
     runs, after = [one for one in (before, of_source) if one is not None], list[_Cell]()
     if not request.each:
-        alone = yield from work.logits(cells[0][0])
+        alone = yield from texts.logits(last, cells[0][0])
         ids = work.ids([*runs, alone])
         after.append(_Cell.of(alone, before, ids))
     else:
-        ids = work.ids(runs)
-        for changes in itertools.chain.from_iterable(cells):
-            found = yield from work.logits(changes)
+        ids, count = work.ids(runs), len(cells) * len(cells[0])
+        for number, changes in enumerate(itertools.chain.from_iterable(cells)):
+            yield CommandProgress("patching", number / count)
+            found = yield from texts.logits(last, changes)
             after.append(_Cell.of(found, before, ids))
     yield "anywhere"
     shape = len(cells), len(cells[0])
     none = np.empty(0, np.float32)
     return Patched(
-        work.last,
+        last,
         ids,
         tuple(replay.token_text(token) for token in ids.tolist()),
         _probabilities(before, ids),
@@ -149,41 +187,89 @@ def _probabilities(logits: F32, ids: NDArray[np.int32]) -> F32:
 
 
 class _Patch:
-    def __init__(self, request: ReadPatch, replay: Replay) -> None:
+    def __init__(self, request: ReadPatch, replay: Inspected, other: OtherText | None) -> None:
         if not replay.length:
             raise RequestError("there is nothing to patch: the cache is empty")
         self._request, self._replay = request, replay
-        self._plan = plan = replay.executor.program.plans[0]
+        self.texts = texts = ChangedTexts(replay)
+        texts.check_predicts()
         self.last = replay.length - 1 if request.position is None else request.position
         if self.last >= replay.length:
             raise RequestError(
                 f"position: expected 0 to {replay.length - 1}, the tokens of the text, found "
                 f"{self.last:,}"
             )
-        self._sites = sites_named(plan, request.sites)
-        self._logits = {"logits": _logits_site(plan)}
-        length = self.last + 1
-        self.changes = placed(request.interventions, plan, length, replay.model)
-        if request.source and not request.sites:
+        self._sites = named_among(texts.sites, request.sites)
+        self.changes = texts.placed(request.interventions, self.last + 1)
+        if request.has_source and not request.sites:
             raise RequestError("sites: expected one or more, which get rows of the source")
-        if not request.source and (request.sites or not request.interventions):
+        if not request.has_source and (request.sites or not request.interventions):
             raise RequestError("source: expected tokens of another text, found none")
-        for token in (*request.source, *request.tokens):
-            if token >= replay.executor.program.vocabulary:
+        for token in (*request.source, *request.source_target, *request.tokens):
+            if token >= texts.vocabulary:
                 raise RequestError(f"token {token:,} is not in the vocabulary")
         if len(request.tokens) > MOST_TOKENS:
             raise RequestError(f"tokens: expected at most {MOST_TOKENS:,}")
-        self._pairs = self._paired()
-        for one in request.sites:  # refused before anything runs
-            placed(
-                Interventions((Scale(one, 1.0, request.unit, tuple(self._pairs)),)), plan, length
-            )
+        self._source, self._tokens = self._other(other)
+        self._pairs = {name: self._paired(site) for name, site in self._sites.items()}
+        for name, pairs in self._pairs.items():  # refused before anything runs
+            one = Scale(name, 1.0, request.unit, tuple(pairs))
+            texts.placed(Interventions((one,)), self.last + 1)
         self._check_size()
 
-    def _paired(self) -> dict[int, int]:
+    def _other(self, other: OtherText | None) -> tuple[ChangedTexts, OtherTokens]:
+        """Return what runs the source, and its tokens where these are others than that has."""
+        request = self._request
+        if other is not None:
+            if request.source or request.source_target:
+                raise RequestError("source_response: expected no source besides, found one")
+            if other.replay is not None:
+                return ChangedTexts(other.replay), OtherTokens()
+            return self.texts, OtherTokens(other.encoded, other.decoded)
+        if not decodes(self._replay):
+            if request.source_target:
+                raise RequestError("source_target: expected none, as an encoder writes no target")
+            return self.texts, OtherTokens(encoded=request.source or None)
+        if self._replay.encoded is None:
+            if request.source_target:
+                raise RequestError("source_target: expected none, as the model reads no source")
+            return self.texts, OtherTokens(decoded=request.source or None)
+        target = request.source_target
+        decoded = (self._replay.tokens()[0], *target) if target else None
+        return self.texts, OtherTokens(request.source or None, decoded)
+
+    def _source_length(self, site: Site) -> int:
+        """Return how many tokens of the source's text a site sees."""
+        encoded = self.texts.is_encoded(site)
+        tokens = self._tokens.encoded if encoded else self._tokens.decoded
+        if tokens is not None:
+            return len(tokens)
+        if self._source is not self.texts or encoded:
+            return self._source.length_of(site)
+        return self.last + 1
+
+    @property
+    def _predicting_source(self) -> int:
+        """Return how many tokens of the source there are of what predicts."""
+        if self._source is not self.texts:
+            return self._source.predicting_length(self._tokens)
+        return self.texts.predicting_length(self._tokens, self.last + 1)
+
+    def _last_of_source(self) -> int:
+        """Return the token of the source where logits are told: the last of a decoder; of an
+        encoder, the token whose row is put at the one that is asked about, or that itself."""
+        source = self._predicting_source
+        if decodes(self._replay):
+            return source - 1
+        pairs = next(iter(self._pairs.values()))
+        return pairs.get(self.last, min(self.last, source - 1))
+
+    def _paired(self, site: Site) -> dict[int, int]:
         """Return by position the position of the source whose row is put there."""
-        request, length = self._request, len(self._request.source)
-        positions = request.positions or (self.last,)
+        request, length = self._request, self._source_length(site)
+        is_predicted = not (site.of_source and decodes(self._replay))
+        last = self.last if is_predicted else self.texts.length_of(site) - 1
+        positions = request.positions or (last,)
         others = request.source_positions
         if others is None:
             others = positions if request.positions else (max(0, length - 1),)
@@ -192,7 +278,7 @@ class _Patch:
                 f"source_positions: expected {len(positions)}, one for each position, found "
                 f"{len(others)}"
             )
-        beyond = next((one for one in others if request.source and one >= length), None)
+        beyond = next((one for one in others if request.has_source and one >= length), None)
         if beyond is not None:
             raise RequestError(
                 f"source_positions: expected 0 to {length - 1}, the tokens of the source, found "
@@ -202,21 +288,26 @@ class _Patch:
 
     def _check_size(self) -> None:
         request, end = self._request, self.last + 1
-        starts = list(self._pairs) if request.each else [min(self._pairs)]
-        lines = len(self._sites) if request.each else 1
-        tokens = len(request.source) + lines * sum(end - start for start in starts)
+        tokens = len(self._tokens.encoded or ())
+        if request.has_source:
+            tokens += self._predicting_source
+        for name, site in self._sites.items():
+            pairs = self._pairs[name]
+            for start in pairs if request.each else [min(pairs)]:
+                tokens += self.texts.tokens_to_run(site, start, end)
         if self._replay.is_shared and tokens > MOST_OF_A_CLIENT:
             raise RequestError(
                 f"{tokens:,} tokens would run again: at most {MOST_OF_A_CLIENT:,} do for one "
                 "request, so ask for fewer sites or positions"
             )
-        runs, count = lines * len(self._pairs), len(request.tokens) or 2 * request.count
+        runs = sum(map(len, self._pairs.values())) if request.each else 1
+        count = len(request.tokens) or 2 * request.count
         if request.each and runs * count > MOST_VALUES:
             raise RequestError(
                 f"{runs:,} runs, each with {count:,} tokens, are too many: ask for fewer sites, "
                 "positions or tokens"
             )
-        values = len(self._pairs) * sum(site.columns for site in self._sites.values())
+        values = sum(len(self._pairs[name]) * one.columns for name, one in self._sites.items())
         if values > MOST_VALUES:
             raise RequestError(
                 f"{values:,} values are too many, at most {MOST_VALUES:,} are put in at once: ask "
@@ -225,36 +316,24 @@ class _Patch:
 
     def record_source(self) -> Generator[Where, None, tuple[Mapping[str, F32], F32]]:
         """Return what the sites make of the source's tokens at the positions wanted, float32
-        [positions, columns], and the logits of what follows it."""
-        length, wanted = len(self._request.source), np.array(list(self._pairs.values()))
-        source = ChangedRun(self._replay, (), self._request.source)
-        rows = {
-            name: np.zeros((len(wanted), site.columns), np.float32)
-            for name, site in self._sites.items()
-        }
-        alone = any(is_behind_layers(self._plan, site) for site in self._sites.values())
-        done, logits = 0, np.empty(0, np.float32)
-        for found in source.values(
-            0, length, {**self._sites, **self._logits}, 1 if alone else PART
-        ):
-            stop = min(done + (1 if alone else PART), length)
-            logits = found.pop("logits")[0]
-            for name, values in found.items():
-                here = (done <= wanted) & (wanted < stop)
-                rows[name][here] = values[wanted[here] - done]
-            done = stop
-            yield "executor"
-        return rows, self._replay.checked(logits, "the logits behind the source")
+        [positions, columns], and the logits of the source."""
+        pairs = {self.texts.is_encoded(self._sites[name]): one for name, one in self._pairs.items()}
+        wanted = Positions(*(tuple(pairs.get(one, {}).values()) for one in (True, False)))
+        return (
+            yield from self._source.values(
+                self._sites, wanted, self._tokens, self._last_of_source()
+            )
+        )
 
     def cells(self, rows: Mapping[str, F32]) -> list[list[Sequence[PlacedChange]]]:
         """Return the changes of each run, [sites, positions], or of one with all rows put in."""
-        request, positions = self._request, tuple(self._pairs)
-        if not request.each:
-            return [[self._patched((name, positions, rows[name]) for name in self._sites)]]
+        places = {name: tuple(pairs) for name, pairs in self._pairs.items()}
+        if not self._request.each:
+            return [[self._patched((name, places[name], rows[name]) for name in self._sites)]]
         return [
             [
                 self._patched([(name, (position,), rows[name][number : number + 1])])
-                for number, position in enumerate(positions)
+                for number, position in enumerate(places[name])
             ]
             for name in self._sites
         ]
@@ -263,29 +342,16 @@ class _Patch:
         self, puts: Iterable[tuple[str, tuple[int, ...], F32]]
     ) -> tuple[PlacedChange, ...]:
         unit = self._request.unit
-        place = {name: slice(None) for name in self._sites}
+        columns = {name: slice(None) for name in self._sites}
         if unit is not None:
-            place = {
-                change.change.site: change.place.slice_of(unit)
-                for change in placed(
-                    Interventions(tuple(Scale(name, 1.0, unit) for name in self._sites)),
-                    self._plan,
-                )
-            }
+            scaled = Interventions(tuple(Scale(name, 1.0, unit) for name in self._sites))
+            for one in self.texts.placed(scaled):
+                columns[one.change.site] = one.place.slice_of(unit)
         changes = tuple(
-            Replace(name, tuple(map(tuple, rows[:, place[name]].tolist())), positions, unit)
+            Replace(name, tuple(map(tuple, rows[:, columns[name]].tolist())), positions, unit)
             for name, positions, rows in puts
         )
-        own = self.changes
-        return (*own, *placed(Interventions(changes), self._plan, self.last + 1))
-
-    def logits(self, changes: Sequence[PlacedChange]) -> Generator[Where, None, F32]:
-        """Return logits float32 [V] of what follows, under these changes."""
-        found = np.empty(0, np.float32)
-        for part in ChangedRun(self._replay, changes).last_values(self.last + 1, self._logits):
-            found = part.get("logits", found)
-            yield "executor"
-        return self._replay.checked(found[0], f"the logits of token {self.last}")
+        return (*self.changes, *self.texts.placed(Interventions(changes), self.last + 1))
 
     def ids(self, runs: Sequence[F32]) -> NDArray[np.int32]:
         """Return the tokens asked for, or the likeliest ones of the first run, and then those of
@@ -295,10 +361,6 @@ class _Patch:
         count = min(self._request.count, len(runs[0]))
         best = [np.argsort(-one, kind="stable")[:count].tolist() for one in runs]
         return np.array(list(dict.fromkeys(token for one in best for token in one)), np.int32)
-
-
-def _logits_site(plan: Plan) -> Site:
-    return next(one for one in sites_of(plan) if plan.ops[one.index].outputs[0] == plan.logits)
 
 
 def check_answer(request: ReadPatch, answer: Patched, text: RemoteText) -> None:
@@ -311,7 +373,7 @@ def check_answer(request: ReadPatch, answer: Patched, text: RemoteText) -> None:
         raise ValueError(f"tokens: expected 1 to {most}, found {answer.tokens.shape}")
     shapes = {
         "before": (count,),
-        "of_source": (count if request.source else 0,),
+        "of_source": (count if request.has_source else 0,),
         "after": (*grid, count),
         "logits_before": (count,),
         "logits_after": (*grid, count),
@@ -336,5 +398,7 @@ PATCH = Question(
     ReadPatch(("layers.0.feed_forward.residual",), (7, 8, 9)),
     check=check_answer,
     turn=2,
+    of_encoders=True,
+    of_pairs=True,
     runs_tokens=True,
 )

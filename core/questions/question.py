@@ -9,14 +9,18 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 
 from llm_lite.core.errors import CancelledError
-from llm_lite.core.messages import Event, StepRequest
+from llm_lite.core.messages import CommandProgress, Event, StepRequest
 
 Answered = TypeVar("Answered")
 # Where the next part may run: on the thread of the executor between two steps, or on any thread,
 # as it only computes with what was copied.
 Where = Literal["executor", "anywhere"]
-TEXT = {"may_be": "text"}  # in the notes of a field of token ids: in Python it may be a text
-Parts = Generator[Where, None, Answered]
+# In the notes of a field of token ids: in Python it may be a text, or the text of a target.
+TEXT = {"may_be": "text"}
+TARGET = {"may_be": "target"}
+# What is yielded behind a part: where the next one may run, or how far the answer is, where that is
+# worth telling: then the next one runs on the thread of the executor.
+Parts = Generator[Where | CommandProgress, None, Answered]
 
 
 class RemoteText(Struct, frozen=True):
@@ -32,7 +36,8 @@ class Question(Struct, frozen=True):
     """A kind of question about a sequence.
 
     `run(request, replay)` is a generator that returns the answer. It yields wherever it may be
-    interrupted, with where its next part may run. It raises RequestError where the model or the
+    interrupted, with where its next part may run, and before each part of a long answer with how
+    far it is. It raises RequestError where the model or the
     sequence cannot answer, NotFiniteError where numbers of the answer are not finite.
     """
 
@@ -56,20 +61,30 @@ class Question(Struct, frozen=True):
     runs_tokens: bool = False  # many tokens run again: not begun while an answer waits for its step
 
 
+def where_next(part: Where | CommandProgress) -> Where:
+    """Return where the next part may run, of what was yielded behind a part."""
+    return "executor" if isinstance(part, CommandProgress) else part
+
+
 def advance(
-    parts: Parts[Answered], seconds: float, is_unwanted: Callable[[], bool] = lambda: False
+    parts: Parts[Answered],
+    seconds: float,
+    is_unwanted: Callable[[], bool] = lambda: False,
+    report: Callable[[CommandProgress], None] = lambda progress: None,
 ) -> Answered | None:
     """Run parts for about `seconds`; return the answer, None where it is not complete yet.
-    CancelledError once `is_unwanted` is true."""
+    CancelledError once `is_unwanted` is true. `report` is called with how far it is."""
     until = time.perf_counter() + seconds
     while True:
         if is_unwanted():
             raise CancelledError("nobody waits for it any more")
         try:
-            next(parts)
+            part = next(parts)
         except StopIteration as finished:
             answer: Answered = finished.value
             return answer
+        if isinstance(part, CommandProgress):
+            report(part)
         if time.perf_counter() >= until:
             return None
 

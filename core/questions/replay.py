@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
@@ -28,6 +29,15 @@ F32 = NDArray[np.float32]
 PART = 32  # tokens that run at once: few, as a message waits for them, and enough for products
 
 
+class OtherText(Struct, frozen=True):
+    """Another text of the same model: the tokens that an encoder has read, and those that a decoder
+    has; `replay` where what was computed of them is still there."""
+
+    encoded: tuple[int, ...] | None = None
+    decoded: tuple[int, ...] | None = None
+    replay: Replay | None = None
+
+
 class Inspected(Protocol):
     """The part of `Replay` that an encoder's text has, too."""
 
@@ -39,6 +49,11 @@ class Inspected(Protocol):
     @property
     def decodes(self) -> bool:
         """Return whether it is a `Replay`: tokens that a decoder has read."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """Return the model's name, "" where it is not known."""
         ...
 
     @property
@@ -62,6 +77,15 @@ class Inspected(Protocol):
 
     def checked(self, values: Values, what: str) -> Values:
         """Return the values. NotFiniteError that names the model where one is NaN or infinite."""
+        ...
+
+    def token_text(self, token: int) -> str:
+        """Return the text of one token by itself."""
+        ...
+
+    def response(self, name: str) -> AbstractContextManager[OtherText]:
+        """Return another response of a server, which is looked after inside. RequestError where
+        there are none, GoneError where it is no longer there."""
         ...
 
     def attended(self, layers: Collection[int], rows: range | None = None) -> AttendedSequence:
@@ -89,11 +113,6 @@ class Replay(Inspected, Protocol):
 
     @property
     def executor(self) -> Executor: ...
-
-    @property
-    def model(self) -> str:
-        """Return the model's name, "" where it is not known."""
-        ...
 
     @property
     def files(self) -> MappedFiles: ...
@@ -127,10 +146,6 @@ class Replay(Inspected, Protocol):
         ...
 
     def tokens(self) -> tuple[int, ...]: ...
-
-    def token_text(self, token: int) -> str:
-        """Return the text of one token by itself."""
-        ...
 
     def reusable_prefix_length(self) -> int:
         """Return the number of leading positions whose values equal a fresh computation with the
@@ -174,3 +189,8 @@ class Replay(Inspected, Protocol):
     def places(self, tensor: Tensor, positions: range) -> list[tuple[int, int]]:
         """Return the runs (row, count) of a state tensor in which positions lie, in their order."""
         ...
+
+
+def decodes(replay: Inspected) -> TypeGuard[Replay]:
+    """Return whether a sequence has tokens that a decoder has read."""
+    return replay.decodes

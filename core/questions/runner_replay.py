@@ -4,6 +4,7 @@ an encoder."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from llm_lite.core.errors import RequestError
@@ -18,7 +19,8 @@ from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.encoded_text import EncodedText
 from llm_lite.core.questions.question import Question
-from llm_lite.core.questions.session_replay import SessionReplay
+from llm_lite.core.questions.replay import OtherText
+from llm_lite.core.questions.session_replay import SessionReplay, no_responses
 from llm_lite.core.questions.sites import Site, all_sites
 from llm_lite.core.questions.tracing import traced
 
@@ -77,10 +79,13 @@ class EncoderReplay:
         source: AttentionSource,
         trace: Callable[[FollowToken], TokenTrace],
         readers: Readers | None = None,
+        token_text: Callable[[int], str] = str,
+        model: str = "",
     ) -> None:
         self.encoded, self.length = encoded, encoded.length
         self._source, self._readers = source, readers or Readers()
-        self.trace = trace
+        self.trace, self.token_text, self.model = trace, token_text, model
+        self.find_response: Callable[[str], OtherText] = no_responses
 
     @property
     def layers(self) -> tuple[AttentionLayer, ...]:
@@ -91,6 +96,9 @@ class EncoderReplay:
 
     def checked(self, values: Values, what: str) -> Values:
         return self.encoded.checked(values, what)
+
+    def response(self, name: str) -> AbstractContextManager[OtherText]:
+        return nullcontext(self.find_response(name))
 
     def attended(self, layers: Collection[int], rows: range | None = None) -> AttentionSource:
         self.check()
@@ -114,12 +122,13 @@ def replay_of(
     runner: AnyRunner,
     readers: Readers | None = None,
     *,
-    is_shared: bool = False,
+    find_response: Callable[[str], OtherText] | None = None,
 ) -> RunnerReplay | EncoderReplay:
-    """Return the sequence of a loaded model for this question. RequestError where it is not for an
-    encoder."""
+    """Return the sequence of a loaded model for this question; of a server, which finds responses
+    by name. RequestError where the question is not for an encoder."""
     replay = _replay_of(question, runner, readers)
-    replay.is_shared = is_shared
+    if find_response is not None:
+        replay.is_shared, replay.find_response = True, find_response
     return replay
 
 
@@ -131,4 +140,5 @@ def _replay_of(
     if not question.of_encoders:
         raise RequestError(loader.encoder_refusal(runner.model_file))
     encoded = EncodedText(runner.session, runner.session.files)
-    return EncoderReplay(encoded, runner.attention, partial(traced, runner), readers)
+    text, model = partial(text_of, runner.model_file.tokenizer), runner.model_info.name
+    return EncoderReplay(encoded, runner.attention, partial(traced, runner), readers, text, model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 
 import numpy as np
@@ -27,8 +27,17 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.encoded_text import EncodedText
+from llm_lite.core.questions.replay import OtherText
 
 F32 = NDArray[np.float32]
+
+
+def no_responses(name: str) -> OtherText:
+    """Raise RequestError, as nothing but a server has responses by name."""
+    raise RequestError(
+        f"source_response: expected nothing, as only a server has responses by name, found "
+        f"{name[:80]!r}"
+    )
 
 
 class SessionReplay:
@@ -53,6 +62,7 @@ class SessionReplay:
         self.length, self.epoch = session.context_used, session.committed.epoch
         self.no_rows = source.note or self.no_rows
         self._is_scratch = False
+        self.find_response: Callable[[str], OtherText] = no_responses
 
     @property
     def executor(self) -> Executor:
@@ -99,6 +109,9 @@ class SessionReplay:
     def attended(self, layers: Collection[int], rows: range | None = None) -> AttentionSource:
         self.check()
         return self._source
+
+    def response(self, name: str) -> AbstractContextManager[OtherText]:
+        return nullcontext(self.find_response(name))
 
     def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
         return AttentionRowsReader(self._source)

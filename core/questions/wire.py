@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from llm_lite.core.checked import CheckError, convert
 from llm_lite.core.errors import RequestError
-from llm_lite.core.questions.question import TEXT, Question
+from llm_lite.core.questions.question import Question
 
 DIGITS = 7  # significant ones of a number in JSON: float32 has no more
 Arrays = dict[str, NDArray[Any]]
@@ -35,7 +35,8 @@ class Field(Struct, frozen=True):
     default: Any  # where it is not required
     is_required: bool
     form: Literal["value", "list", "record"] = "value"
-    may_be_text: bool = False  # token ids, for which a text may stand where there is a tokenizer
+    # Token ids, for which a text may stand where there is a tokenizer, or that of a target.
+    may_be: Literal["", "text", "target"] = ""
 
     @property
     def separated(self) -> bool:
@@ -68,7 +69,7 @@ def parameters(question: Question) -> tuple[Field, ...]:
             one.default,
             one.required,
             _form(hints[one.name]),
-            _notes(hints[one.name]) == TEXT,
+            _notes(hints[one.name]).get("may_be", ""),
         )
         for one in msgspec.structs.fields(question.request)
     )
@@ -83,10 +84,11 @@ def request_of(
     question: Question,
     values: Mapping[str, Any],
     ids_of: Callable[[str], Sequence[int]] | None = None,
+    target_of: Callable[[str], Sequence[int]] | None = None,
 ) -> Any:
     """Return the request with these values of its parameters; others have their defaults. `ids_of`
-    makes token ids of a text, where one may stand for them. RequestError for a parameter that it
-    lacks or does not have, or a value of another kind."""
+    makes token ids of a text, where one may stand for them, `target_of` of that of a target.
+    RequestError for a parameter that it lacks or does not have, or a value of another kind."""
     known = {one.name: one for one in parameters(question)}
     for name in values:
         if name not in known:
@@ -96,7 +98,8 @@ def request_of(
         if one.is_required and one.name not in given:
             raise RequestError(f"{one.name}: {question.name} needs it. {one.description}".strip())
         if one.name in given:
-            given[one.name] = _given(one, given[one.name], ids_of)
+            spell = {"text": ids_of, "target": target_of}.get(one.may_be)
+            given[one.name] = _given(one, given[one.name], spell)
     try:
         return convert(given, question.request)
     except CheckError as error:
@@ -106,6 +109,8 @@ def request_of(
 def _given(one: Field, value: Any, ids_of: Callable[[str], Sequence[int]] | None) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, range):
+        return list(value)
     if isinstance(value, Struct):
         return msgspec.to_builtins(value)
     if not isinstance(value, str) or one.form == "value":
@@ -115,7 +120,7 @@ def _given(one: Field, value: Any, ids_of: Callable[[str], Sequence[int]] | None
             return msgspec.json.decode(value)
         except msgspec.DecodeError as error:
             raise RequestError(f"{one.name}: expected JSON: {error}") from None
-    if one.may_be_text and ids_of is not None:
+    if ids_of is not None:
         return [int(token) for token in ids_of(value)]
     return [_number(part) for part in value.split(",")] if value else []
 
@@ -245,8 +250,8 @@ def _form(kind: Any) -> Literal["value", "list", "record"]:
     return "list" if _is_tuple(kind) else "value"
 
 
-def _notes(kind: Any) -> Any:
-    return next((one.extra for one in get_args(kind) if isinstance(one, Meta) and one.extra), None)
+def _notes(kind: Any) -> dict[str, Any]:
+    return next((one.extra for one in get_args(kind) if isinstance(one, Meta) and one.extra), {})
 
 
 def _text(value: Any) -> str:

@@ -27,7 +27,7 @@ from llm_lite.core.messages import (
     ToolSpec,
 )
 from llm_lite.core.plan.step import PAGE
-from llm_lite.core.questions.question import Parts, Where
+from llm_lite.core.questions.question import Parts, Where, where_next
 from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.serving import inspect
 from llm_lite.core.serving.answer import ServedAnswer
@@ -204,7 +204,8 @@ class AnswerService:
         finished: list[Event] = []
 
         def begun(batch: Batch) -> tuple[ResponseReplay, Parts[Event]]:
-            replay = ResponseReplay(batch, self._held(response, batch))
+            find = partial(self._held, batch=batch)
+            replay = ResponseReplay(batch, find(response), find)
             check(question.size(request, replay))
             return replay, question.run(request, replay)
 
@@ -213,7 +214,7 @@ class AnswerService:
         def next_part() -> Where | None:
             """Run a part; return where the next one may run, None behind the last."""
             try:
-                return next(parts)
+                return where_next(next(parts))
             except StopIteration as end:
                 finished.append(end.value)
                 return None

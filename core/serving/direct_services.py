@@ -63,6 +63,7 @@ from llm_lite.core.messages import (
     ToolSpec,
 )
 from llm_lite.core.questions.question import advance
+from llm_lite.core.questions.replay import OtherText
 from llm_lite.core.questions.runner_replay import replay_of
 from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.records import replace
@@ -193,7 +194,7 @@ class RunnerService:
 
         def answer() -> Any:
             self._read_again(text)
-            replay = replay_of(question, self._of, is_shared=True)
+            replay = replay_of(question, self._of, find_response=self._other)
             check(question.size(request, replay))
             parts = question.run(request, replay)
             while True:
@@ -202,6 +203,11 @@ class RunnerService:
                     return found
 
         return self._in_turn(answer)
+
+    def _other(self, response: str) -> OtherText:
+        """Return the tokens of another response. GoneError where they are not kept."""
+        text = self._kept.find(response)
+        return OtherText(text.source, text.target or None)
 
     def _read_again(self, text: KeptText) -> None:
         """Have the runner read a text, whose turn it is."""

@@ -23,6 +23,7 @@ from llm_lite.core.plan.step import NO_STATE, PAGE, Segment, Step, pages_for
 from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.encoded_text import EncodedText
+from llm_lite.core.questions.replay import OtherText
 from llm_lite.core.records import replace
 from llm_lite.core.serving import inspect
 from llm_lite.core.serving.batch import Batch
@@ -44,8 +45,12 @@ class ResponseReplay:
     decodes = True
     version = epoch = 0  # its tokens never change, and what they were computed with
 
-    def __init__(self, batch: Batch, held: CachedResponse) -> None:
+    def __init__(
+        self, batch: Batch, held: CachedResponse, find: Callable[[str], CachedResponse]
+    ) -> None:
+        """Take what finds responses by name; only the engine's thread calls it."""
         self._batch, self._held, self.length = batch, held, len(held.tokens)
+        self._find, self._others = find, list[ResponseReplay]()
         self._slots = StateSlots(batch.executor)
         self._is_scratch = False
         self.model = batch.runner.model_info.name
@@ -89,6 +94,8 @@ class ResponseReplay:
             held.changes,
             held.windows_from,
         )
+        for other in self._others:
+            other.renew(batch, self._find(other._held.name))
 
     def tokens(self) -> tuple[int, ...]:
         return self._held.tokens
@@ -107,6 +114,16 @@ class ResponseReplay:
 
     def kept(self, tensor: Tensor, positions: range) -> F32:
         return inspect.kept(self._batch, self._held, tensor, positions)
+
+    @contextmanager
+    def response(self, name: str) -> Iterator[OtherText]:
+        """Return another response; `renew` renews its pages, too, inside."""
+        other = ResponseReplay(self._batch, self._find(name), self._find)
+        self._others.append(other)
+        try:
+            yield OtherText(decoded=other.tokens(), replay=other)
+        finally:
+            self._others.remove(other)
 
     def attended(self, layers: Collection[int], rows: range | None = None) -> ResponseRows:
         for layer in layers:

@@ -31,6 +31,7 @@ WORDS = (
     mark("asking B for what A said"),
     mark("measuring memory"),
     mark("measuring a step"),
+    mark("patching"),
     mark("run A"),
     mark("run B"),
     # where a model's sampling defaults are from

@@ -395,7 +395,7 @@ class Model(ClosedByWith):
     def patch(
         self,
         text: Text,
-        source: Text | None = None,
+        source: Text | Answer | None = None,
         sites: str | Sequence[str] = (),
         positions: Sequence[int] | None = None,
         *,
@@ -403,16 +403,22 @@ class Model(ClosedByWith):
         **more: Any,
     ) -> Patched:
         """Return what would follow a text, had the model computed at `sites` and `positions` what
-        it computes of another text, the `source`, or with interventions. `more` are the other
-        parameters of `patch` in docs/questions.md. RequestError where something does not fit."""
+        it computes of another text or answer, the `source`, or with interventions; of an encoder,
+        what its head would predict. `more` are the other parameters of `patch` in
+        docs/questions.md, and of a `Translator` the `target`. RequestError where something does not
+        fit."""
         given = {
             "sites": [sites] if isinstance(sites, str) else list(sites),
-            "source": [] if source is None else [int(one) for one in self._ids(source)],
+            "source": [] if source is None else self._source_of(source),
             "positions": None if positions is None else [int(one) for one in positions],
             "interventions": interventions_of(interventions),
         }
         found: Patched = self.ask(text, "patch", **given, **more)
         return found
+
+    def _source_of(self, source: Text | Answer) -> str | list[int]:
+        """Return another text as `ask` takes it."""
+        return source if isinstance(source, str) else self._ids(source)
 
     def _ask(self, ids: Sequence[int], request: StepRequest) -> Any:
         """Return the answer to a question of core/questions/table.py about a text."""
@@ -575,7 +581,9 @@ class Model(ClosedByWith):
         length = float(np.linalg.norm(total))
         return total / length if length else total
 
-    def _ids(self, text: Text) -> list[int]:
+    def _ids(self, text: Text | Answer) -> list[int]:
+        if isinstance(text, Answer):
+            text = [*text.prompt, *text.ids]
         ids = self.tokenize(text) if isinstance(text, str) else text
         if len(ids) == 0:
             raise RequestError("the text is empty: expected at least one token")

@@ -138,7 +138,7 @@ class Translator(ModelWithoutAnswers):
         """Return the answer to a question about a source, as `Model.ask`, and about its target:
         the start token and the tokens that are given."""
         found = named(question)
-        request = wire.request_of(found, parameters)
+        request = wire.request_of(found, parameters, self._source_ids, self._target_ids)
         return found.present(self._answer_to(self._source_ids(text), request, target))
 
     def activations(
@@ -151,10 +151,9 @@ class Translator(ModelWithoutAnswers):
         target: Text = (),
         interventions: Changes = NO_CHANGES,
     ) -> dict[str, NDArray[np.float32]]:
-        """Return what sites make, as `Model.activations`, and for a decoder under interventions,
-        too: those of the encoder of the tokens of a
-        source, those of the decoder of a target, its start token and the tokens that are given.
-        `first` and `last` are positions in either."""
+        """Return what sites make under interventions, as `Model.activations`: those of the encoder
+        of the tokens of a source, those of the decoder of a target, its start token and the tokens
+        that are given. `first` and `last` are positions in either."""
         names = (sites,) if isinstance(sites, str) else tuple(sites)
         request = ReadActivations(names, first, last, interventions_of(interventions))
         found: ActivationsRead = self._answer_to(self._source_ids(text), request, target)

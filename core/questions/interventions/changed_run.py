@@ -8,8 +8,10 @@ of the cache is as it was; the next part, perhaps after steps of others, puts th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from llm_lite.core.exec.executor import Executor
@@ -23,6 +25,7 @@ from llm_lite.core.questions.interventions.kind import SiteValues
 from llm_lite.core.questions.interventions.table import PlacedChange
 from llm_lite.core.questions.replay import PART, Replay
 from llm_lite.core.questions.sites import Site
+from llm_lite.core.records import replace
 
 F32 = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -30,16 +33,26 @@ Bytes = NDArray[np.uint8]
 RunPart = Callable[[Step, Collection[str]], None]
 
 
+class HandedSource(Struct, frozen=True):
+    """The keys and values that the decoder of an encoder-decoder sees of a source of `length`
+    tokens: rows uint8 [length, bytes], by state."""
+
+    length: int
+    rows: Mapping[str, Bytes]
+
+
 class ChangedRun:
-    """One run over tokens: those of the sequence under changes, or others from the beginning."""
+    """One run over tokens: those of the sequence under changes, or others from the beginning; of an
+    encoder-decoder, about its own source or another."""
 
     def __init__(
         self,
         replay: Replay,
         changes: Sequence[PlacedChange] = (),
         tokens: Sequence[int] | None = None,
+        source: HandedSource | None = None,
     ) -> None:
-        self._replay, self._changes = replay, changes
+        self._replay, self._changes, self._source = replay, changes, source
         self._own = None if tokens is None else tuple(tokens)
         self.length = replay.length if tokens is None else len(tokens)
         stored = stored_layers(replay.executor.program.plans[0])
@@ -49,7 +62,7 @@ class ChangedRun:
     @property
     def first_changed(self) -> int:
         """Return the first position whose values are other than those of the sequence."""
-        if self._own is not None:
+        if self._own is not None or self._source is not None:
             return 0
         positions = [
             0 if change.positions is None else min(change.positions, default=self.length)
@@ -86,6 +99,8 @@ class ChangedRun:
         replay, found = self._replay, dict[str, F32]()
 
         def run_part(step: Step, skip: Collection[str]) -> None:
+            if self._source is not None:
+                step = replace(step, source=self._source.length)
             shown = sites if is_shown(step) else {}
             found.update(record(replay, step, shown, self._changes, skip))
 
@@ -105,11 +120,27 @@ class ChangedRun:
         self, begin: int, at: int, stop: int, state: State | None, run_part: RunPart
     ) -> State:
         replay = self._replay
-        with replay.scratch(begin, stop):
+        with replay.scratch(begin, stop), self._source_in_place():
             self._put_back(at)
             left = replay.run(at, stop, state, lambda step: run_part(step, ()), tokens=self._own)
             self._copy(range(at, stop))
         return left
+
+    @contextmanager
+    def _source_in_place(self) -> Iterator[None]:
+        """Have the decoder see the other source, until steps of others run again."""
+        if self._source is None:
+            yield
+            return
+        executor, saved = self._replay.executor, dict[str, Bytes]()
+        for name, rows in self._source.rows.items():
+            saved[name] = executor.read_state(name, 0, len(rows)).copy()
+            executor.write_state(name, 0, rows)
+        try:
+            yield
+        finally:
+            for name, rows in saved.items():
+                executor.write_state(name, 0, rows)
 
     def _copy(self, positions: range) -> None:
         for tensor in self._tensors:
@@ -147,9 +178,11 @@ def record(
     *,
     shown: slice | None = None,
     begin: int = 0,
+    end: int | None = None,
 ) -> dict[str, F32]:
-    """Run a step under changes, from the op `begin` on, without the ops named in `skip`; return by
-    name what sites make of the rows that are `shown`, float32 [tokens, columns].
+    """Run a step under changes, from the op `begin` on and to `end` or that of the last layer at
+    least, without the ops named in `skip`; return by name what sites make of the rows that are
+    `shown`, float32 [tokens, columns].
 
     A scratch tensor is changed, and read, before another takes its place.
     """
@@ -173,7 +206,8 @@ def record(
                 rows = executor.read(plan, tensor, step)
                 rows = (rows if shown is None else rows[shown]).copy()
                 found.update(dict.fromkeys(names[index], rows))
-        end = plan.layer_ends[-1] + 1  # recurrent states go on to the last layer
+        # Recurrent states go on to the last layer.
+        end = plan.layer_ends[-1] + 1 if end is None else end
         if done < end:
             executor.run_ops(plan, step, done, end, skip)
     return found

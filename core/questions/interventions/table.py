@@ -15,7 +15,7 @@ from llm_lite.core.questions.interventions.kind import Kind, Place, SiteValues, 
 from llm_lite.core.questions.interventions.replace import REPLACE
 from llm_lite.core.questions.interventions.scale import SCALE
 from llm_lite.core.questions.interventions.shift import SHIFT
-from llm_lite.core.questions.sites import Stack, named_among, sites_of
+from llm_lite.core.questions.sites import Site, Stack, named_among, sites_of
 
 KINDS = (
     SCALE,
@@ -40,6 +40,15 @@ class PlacedChange(Struct, frozen=True):
         BY_RECORD[type(self.change)].apply(self.change, self.place, found)
 
 
+class PlacedText(Struct, frozen=True):
+    """A text of `length` tokens, where that is known, and the plan that runs it with the sites that
+    it has; of an encoder-decoder there are two."""
+
+    plan: Plan
+    sites: tuple[Site, ...]
+    length: int | None = None
+
+
 def placed(
     interventions: Interventions,
     plan: Plan,
@@ -47,8 +56,15 @@ def placed(
     model: str = "",
     stack: Stack = "",
 ) -> tuple[PlacedChange, ...]:
-    """Return the changes with their places in a plan of the model called `model`, which run a text
-    of `length` tokens, where it is known; `stack` is what the plan is of an encoder-decoder.
+    """Return the changes with their places in the one plan of a model, as of `placed_in`; `stack`
+    is what the plan is of an encoder-decoder."""
+    return placed_in(interventions, [PlacedText(plan, sites_of(plan, stack), length)], model)
+
+
+def placed_in(
+    interventions: Interventions, texts: Sequence[PlacedText], model: str = ""
+) -> tuple[PlacedChange, ...]:
+    """Return the changes with their places in the texts that a model called `model` runs.
     RequestError where one does not fit."""
     made_for = interventions.model
     if made_for and model and made_for != model:
@@ -56,18 +72,22 @@ def placed(
             f"interventions: they were made for {made_for[:80]}, and the model is {model}"
         )
     changes = interventions.changes
-    sites = named_among(sites_of(plan, stack), {change.site for change in changes})
+    owners = {site.name: text for text in texts for site in text.sites}
+    every = [site for text in texts for site in text.sites]
+    sites = named_among(every, {change.site for change in changes})
     found = []
     for number, change in enumerate(changes):
-        place = place_of(plan, sites[change.site], f"interventions[{number}]")
+        site = sites[change.site]
+        text = owners[site.name]
+        place = place_of(text.plan, site, f"interventions[{number}]")
         if change.unit is not None and not 0 <= change.unit < place.units:
             raise RequestError(
                 f"{place.at}.unit: {place.site.name} has {place.unit_name}s 0 to "
                 f"{place.units - 1:,}, found {change.unit:,}"
             )
         BY_RECORD[type(change)].check(change, place)
-        if length is not None:
-            _check_positions(place, change.positions or (), length)
+        if text.length is not None:
+            _check_positions(place, change.positions or (), text.length)
         found.append(PlacedChange(change, place))
     return tuple(found)
 

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the answer as JSON, or write its arrays to --out."""
     question = named(arguments.question)
     given = dict(_parameter(question, one) for one in arguments.parameters)
-    wire.request_of(question, given, lambda text: (0,))  # refused before the model is read
+    wire.request_of(question, given, _any_tokens, _any_tokens)  # refused before the model is read
     if arguments.out is not None:
         check_place(arguments.out)
     file = loader.open_model(arguments.model, lambda *_: None, warn)
@@ -50,6 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
         shapes = ", ".join(f"{name} {list(one.shape)}" for name, one in arrays.items())
         note(f"{arguments.out}: {shapes}")
     return 0
+
+
+def _any_tokens(text: str) -> tuple[int, ...]:
+    return (0,)
 
 
 def _parameter(question: Question, text: str) -> tuple[str, Any]:
