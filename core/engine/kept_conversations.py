@@ -60,7 +60,6 @@ class KeptConversations:
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._known: dict[str, tuple[on_disk.Identity, tuple[int, ...]]] = {}  # what a file has
-        self._identity: tuple[object, str] = (None, "")
 
     def keep(self, runner: Runner | None, handle: Handle, command: KeepConversation) -> None:
         """Copy what the cache holds and have it written; the handle ends then."""
@@ -69,7 +68,7 @@ class KeptConversations:
             return
         begun = time.perf_counter()
         try:
-            identity = self._identity_of(runner)
+            identity = cache_transfer.identity(runner)
             made = runner.session.cache.held.made
             if made:  # the gains in force may be those of the conversation that comes next
                 changes = made[0].interventions
@@ -107,7 +106,7 @@ class KeptConversations:
     def _worth(self, runner: Runner, command: CheckKept) -> tuple[int, int, int, Unfit]:
         """Return tokens in common, tokens of the conversation, bytes of the file. LlmLiteError."""
         size, path = _size(command.path), Path(command.path)
-        identity, vocabulary = self._identity_of(runner), runner.model_info.vocabulary
+        identity, vocabulary = cache_transfer.identity(runner), runner.model_info.vocabulary
         cache = runner.session.cache
         prefix = on_disk.load(path, identity, cache, vocabulary, summed=False)
         encoded = _encoded(runner, command)
@@ -129,7 +128,7 @@ class KeptConversations:
         session, path = runner.session, Path(command.path)
         try:
             encoded = _encoded(runner, command)
-            identity = self._identity_of(runner)
+            identity = cache_transfer.identity(runner)
             cache_transfer.open_saved(runner, path, identity, command.conversation)
         except LlmLiteError as error:
             emit(KeptResumed(unfit=_unfit(error, command.path), problem=_problem(error)))
@@ -163,14 +162,6 @@ class KeptConversations:
         if self._thread is not None and self._thread.is_alive():
             return "another one is still being written"
         return ""
-
-    def _identity_of(self, runner: Runner) -> on_disk.Identity:
-        """Return the identity of the model's cache; the model's part takes a moment, and is
-        computed once a file."""
-        session = runner.session
-        if self._identity[0] is not runner.model_file:
-            self._identity = (runner.model_file, cache_transfer.identity(runner).model)
-        return on_disk.Identity(self._identity[1], session.conditions)
 
     # On the thread that writes
 

@@ -23,6 +23,7 @@ from llm_lite.core.inspect.attention_export import snapshot, write_later
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import AnyRunner
+from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     Command,
@@ -43,6 +44,7 @@ from llm_lite.core.messages.interventions import NO_CHANGES, Interventions, Live
 from llm_lite.core.questions.interventions.live import live_changes
 from llm_lite.core.questions.question import Parts, advance
 from llm_lite.core.questions.runner_replay import EncoderReplay, Readers, replay_of
+from llm_lite.core.questions.sites import Stack
 from llm_lite.core.questions.table import BY_REQUEST, QUESTIONS
 
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
@@ -235,8 +237,9 @@ _SERVERS: dict[type[Any], Callable[[StepRequestServer, Handle, Any, AnyRunner], 
 
 
 def _live(runner: Runner, gains: Gains, interventions: Interventions) -> LiveChanges:
-    program, model = runner.executor.program, runner.model_info.name
-    return live_changes(interventions, program, gains, model)
+    model = LoadedModel(runner.model_info.name, runner.model_file)
+    stack: Stack = "" if runner.source_encoder is None else "decoder"
+    return live_changes(interventions, runner.executor.program, gains, model, stack)
 
 
 def _use(

@@ -4,9 +4,8 @@ where they would otherwise be made in memory.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from llm_lite.core.errors import FileError, LlmLiteError
@@ -18,35 +17,12 @@ from llm_lite.core.formats.variant_reader import (
     open_variant,
 )
 from llm_lite.core.loading.model_file import ModelFile
-from llm_lite.core.loading.model_source import ModelSource, repository_of
+from llm_lite.core.loading.model_source import ModelSource, identity_of, repository_of
 from llm_lite.core.messages import MODES, Mode
-from llm_lite.core.quant.tensor import files_of
 
-SAMPLE = 4096  # bytes of each tensor
 _OLDER = "variants"  # the folder beside ours in which earlier versions kept them
 _DIGITS = 16  # of the identity, in a folder's name
 _IDENTITY = re.compile(rf"-[0-9a-f]{{{_DIGITS}}}$")
-
-
-def identity_of_model(file: ModelFile) -> str:
-    """Hash the file's size, header and tokenizer, and how each tensor begins. FileChangedError."""
-    return _identity(file.file, file.size)
-
-
-def _identity(source: ModelSource, size: int) -> str:
-    with files_of(source.tensors.values()).unchanged():
-        return _digest(source, size)
-
-
-def _digest(source: ModelSource, size: int) -> str:
-    digest = hashlib.sha256(str(size).encode())
-    for key, value in sorted(source.metadata.items()):
-        plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-        digest.update(f"{key}={plain!r}\n".encode())
-    for tensor in source.tensors.values():
-        digest.update(f"{tensor.name} {tensor.dtype} {tensor.shape}\n".encode())
-        digest.update(tensor.data[:SAMPLE].tobytes())
-    return digest.hexdigest()
 
 
 def place_of(folder: Path, file: ModelFile, mode: str) -> Path:
@@ -55,12 +31,12 @@ def place_of(folder: Path, file: ModelFile, mode: str) -> Path:
 
 
 def _stem_of(file: ModelFile) -> str:
-    return f"{_own_name(file.path)}-{identity_of_model(file)[:_DIGITS]}"
+    return f"{_own_name(file.path)}-{file.identity[:_DIGITS]}"
 
 
 def place_of_slice(folder: Path, source: ModelSource, cut: str) -> Path:
     """Return the place where a slice of a model is kept; `cut` names the slice, and no other."""
-    identity = _identity(source, source.nbytes)[:_DIGITS]
+    identity = identity_of(source, source.nbytes)[:_DIGITS]
     return folder / f"{_own_name(source.path)}-{_plain(cut)}-{identity}"
 
 

@@ -33,7 +33,6 @@ from llm_lite.core.loading.background import BackgroundWork
 from llm_lite.core.loading.beside import add_encoder
 from llm_lite.core.loading.checked_before import verify_once
 from llm_lite.core.loading.fitting import guarded
-from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.model_file import ModelFile
 from llm_lite.core.loading.model_source import ModelSource
 from llm_lite.core.loading.runner import Runner, executor_info, model_info, name_of
@@ -293,8 +292,8 @@ def _add_learned_drafts(
         return
     if not model_file.model.continues:
         return
-    vocabulary, identity = model_file.model.shape.vocabulary, partial(identity_of_model, model_file)
-    learned = LearnedDrafts(name, vocabulary, identity, learns=how == "learn")
+    vocabulary = model_file.model.shape.vocabulary
+    learned = LearnedDrafts(name, vocabulary, lambda: model_file.identity, learns=how == "learn")
     speculation.draft_what_was_learned(learned)
 
 

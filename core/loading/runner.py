@@ -140,9 +140,9 @@ class Runner(Struct):
         program, build = self.executor.program, self.build
         if program.can_shift:
             return
-        name = self.model_info.name
+        name, what = self.model_info.name, "its layers are not shifted"
         if self.source_encoder is not None:
-            raise RequestError(f"{name} is an encoder-decoder, whose layers cannot be shifted here")
+            raise unchanged_while_writing(name, what, OWN_BEAMS)
         slots = program.pages.slots if program.pages else 1
         buckets = [replace(one, shift_slots=slots) for one in build.buckets if not one.sliced]
         model = self.model
@@ -150,7 +150,7 @@ class Runner(Struct):
         try:
             self.executor.extend(replace(program, plans=program.plans + plans))
         except UnsupportedError as error:
-            raise RequestError(f"layers of {name} cannot be shifted: {error}") from error
+            raise unchanged_while_writing(name, what, str(error)) from error
 
     def _decoder_rows(self, gains: Gains) -> int:
         """Return how many of these rows are the decoder's: all if there is no encoder, or if they
@@ -299,3 +299,14 @@ def _threads(choice: backends.ExecutorChoice, options: EngineOptions) -> int:
 
         return options.threads or default_threads()
     return os.cpu_count() or 1
+
+
+OWN_BEAMS = "an encoder-decoder searches its targets in beams, which have steps of their own"
+
+
+def unchanged_while_writing(name: str, what: str, why: str) -> RequestError:
+    """Return the error of a model that cannot be changed in a way while it writes."""
+    return RequestError(
+        f"{name}: {what} while it writes, as {why}: patch and activations change what it computes "
+        "where tokens run again"
+    )

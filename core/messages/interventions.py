@@ -74,6 +74,13 @@ class Interventions(Struct, frozen=True, forbid_unknown_fields=True):
     model: Annotated[
         str, about("The name of the model that they were made for; without it, any.")
     ] = ""
+    weights: Annotated[
+        str,
+        about(
+            "What the weights that they were made for are known by, as `model.interventions(...)` "
+            "of Python writes it; without it, any."
+        ),
+    ] = ""
 
     def __bool__(self) -> bool:
         return bool(self.changes)

@@ -16,6 +16,7 @@ from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
 from llm_lite.core.inspect.attention import AttendedSequence
 from llm_lite.core.kv_cache.states import State
+from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages import FollowToken, Gains, ReadAttentionRows, TokenTrace
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
@@ -52,9 +53,7 @@ class Inspected(Protocol):
         ...
 
     @property
-    def model(self) -> str:
-        """Return the model's name, "" where it is not known."""
-        ...
+    def model(self) -> LoadedModel: ...
 
     @property
     def is_shared(self) -> bool:

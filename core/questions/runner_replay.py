@@ -13,11 +13,13 @@ from llm_lite.core.generation.token_texts import text_of
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_starting import AnyRunner
+from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import AttentionPart, FollowToken, ReadAttentionRows, TokenTrace
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.encoded_text import EncodedText
+from llm_lite.core.questions.interventions.table import UNKNOWN
 from llm_lite.core.questions.question import Question
 from llm_lite.core.questions.replay import OtherText
 from llm_lite.core.questions.session_replay import SessionReplay, no_responses
@@ -58,7 +60,7 @@ class RunnerReplay(SessionReplay):
         self._runner, self._readers = runner, readers or Readers()
         if runner.source_encoder is not None:
             self.encoded = EncodedText(runner.source_encoder, runner.session.files)
-        self.model = runner.model_info.name
+        self.model = LoadedModel(runner.model_info.name, runner.model_file)
 
     def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
         return self._readers.reader(request, self._runner.attention_of(request.part))
@@ -80,7 +82,7 @@ class EncoderReplay:
         trace: Callable[[FollowToken], TokenTrace],
         readers: Readers | None = None,
         token_text: Callable[[int], str] = str,
-        model: str = "",
+        model: LoadedModel = UNKNOWN,
     ) -> None:
         self.encoded, self.length = encoded, encoded.length
         self._source, self._readers = source, readers or Readers()
@@ -140,5 +142,6 @@ def _replay_of(
     if not question.of_encoders:
         raise RequestError(loader.encoder_refusal(runner.model_file))
     encoded = EncodedText(runner.session, runner.session.files)
-    text, model = partial(text_of, runner.model_file.tokenizer), runner.model_info.name
+    text = partial(text_of, runner.model_file.tokenizer)
+    model = LoadedModel(runner.model_info.name, runner.model_file)
     return EncoderReplay(encoded, runner.attention, partial(traced, runner), readers, text, model)

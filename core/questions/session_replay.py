@@ -19,6 +19,7 @@ from llm_lite.core.inspect.inspected import InspectedSession
 from llm_lite.core.inspect.lesson.collecting import trace_token
 from llm_lite.core.kv_cache.contents import values_of
 from llm_lite.core.kv_cache.states import State
+from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages import FollowToken, Gains, ReadAttentionRows, TokenTrace
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
@@ -48,7 +49,7 @@ class SessionReplay:
     is_shared = False
     encoded: EncodedText | None = None
     decodes = True
-    model = ""
+    model = LoadedModel()
 
     def __init__(
         self,

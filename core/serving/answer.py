@@ -18,6 +18,7 @@ from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.token_chooser import PATIENCE
 from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.inspected import check_gains, gains_shapes
+from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages import (
     MOST_ALTERNATIVES,
     AnswerRequest,
@@ -31,6 +32,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import pages_for
 from llm_lite.core.questions.interventions.live import live_changes
+from llm_lite.core.questions.interventions.table import UNKNOWN
 from llm_lite.core.serving.pages import PagePool
 from llm_lite.core.serving.sequence import PagedTokens
 from llm_lite.core.tools.calls import MARKS
@@ -48,7 +50,7 @@ class ServedAnswer:
         *,
         context: int,
         program: Program,
-        model: str = "",
+        model: LoadedModel = UNKNOWN,
     ) -> None:
         """Raise RequestError where the request cannot be answered, FileError where the model's
         template is at fault."""

@@ -15,6 +15,7 @@ from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.token_texts import completed_texts
 from llm_lite.core.handles import Handle
+from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages import (
     AnswerRequest,
     ChatMessage,
@@ -87,7 +88,7 @@ class AnswerService:
             batch.runner.model_file,
             context=batch.context,
             program=batch.program,
-            model=batch.runner.model_info.name,
+            model=LoadedModel(batch.runner.model_info.name, batch.runner.model_file),
         )
         try:
             self._queue.add(answer, batch)

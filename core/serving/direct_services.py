@@ -42,7 +42,7 @@ from llm_lite.core.loading import loader
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import AnyRunner
-from llm_lite.core.loading.runner import Runner
+from llm_lite.core.loading.runner import OWN_BEAMS, Runner, unchanged_while_writing
 from llm_lite.core.messages import (
     Activations,
     AnswerRequest,
@@ -553,9 +553,7 @@ def source_of(runner: Runner, request: AnswerRequest) -> list[int]:
     user's. Raises RequestError for what a search for a target cannot do."""
     name, sampling = runner.model_info.name, request.sampling
     if request.gains is not None or request.interventions:
-        raise RequestError(
-            f"{name} is an encoder-decoder, which has no gains or interventions here"
-        )
+        raise unchanged_while_writing(name, "nothing is changed for one target", OWN_BEAMS)
     if request.tools or sampling.json_schema or sampling.grammar:
         raise RequestError(
             f"{name} is an encoder-decoder, whose target keeps to no schema or grammar: expected "

@@ -15,6 +15,7 @@ from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
 from llm_lite.core.generation.token_texts import text_of, with_texts
 from llm_lite.core.kv_cache.states import State, StateSlots
+from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages import FollowToken, Gains, ReadAttentionRows, TokenTrace
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
@@ -53,7 +54,7 @@ class ResponseReplay:
         self._find, self._others = find, list[ResponseReplay]()
         self._slots = StateSlots(batch.executor)
         self._is_scratch = False
-        self.model = batch.runner.model_info.name
+        self.model = LoadedModel(batch.runner.model_info.name, batch.runner.model_file)
 
     @property
     def executor(self) -> Executor:

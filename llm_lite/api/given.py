@@ -65,13 +65,14 @@ def engine_options(given: Mapping[str, Any]) -> EngineOptions:
 def interventions_of(given: Changes) -> Interventions:
     """Check and return interventions. RequestError where a change is none."""
     if isinstance(given, Interventions):
-        changes, model = list[Any](given.changes), given.model
+        changes, made_for = list[Any](given.changes), (given.model, given.weights)
     else:
         one = isinstance(given, Struct | Mapping)
-        changes, model = [given] if one else list(cast(Sequence[Any], given)), ""
+        changes, made_for = [given] if one else list(cast(Sequence[Any], given)), ("", "")
     try:
         plain = msgspec.to_builtins(changes, enc_hook=_array_as_list)
-        return convert({"changes": plain, "model": model}, Interventions)
+        model, weights = made_for
+        return convert({"changes": plain, "model": model, "weights": weights}, Interventions)
     except CheckError as error:
         raise RequestError(f"interventions: {error}") from None
     except TypeError as error:

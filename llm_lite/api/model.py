@@ -46,7 +46,7 @@ from llm_lite.core.inspect.text_maps import (
 )
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_starting import AnyRunner
-from llm_lite.core.loading.model_file import ModelFile
+from llm_lite.core.loading.model_file import LoadedModel, ModelFile
 from llm_lite.core.messages import (
     AttentionRows,
     CacheMeasured,
@@ -375,6 +375,13 @@ class Model(ClosedByWith):
         with its name, its columns and what TransformerLens and Hugging Face call it."""
         return sites_of_runner(self._loaded)
 
+    def interventions(self, changes: Changes) -> Interventions:
+        """Return changes as a record that is this model's alone, to be kept: with its name, and
+        what its weights are known by. Another model refuses them, and this one once its file holds
+        other weights, as after a fine-tuning."""
+        made = interventions_of(changes)
+        return replace(made, model=self.info.name, weights=self._file.identity)
+
     def activations(
         self,
         text: Text,
@@ -527,8 +534,8 @@ class Model(ClosedByWith):
 
     def _live(self, interventions: Interventions) -> LiveChanges:
         """Return how interventions act while an answer is written, on top of the gains."""
-        program, name = self._runner.executor.program, self.info.name
-        return live_changes(interventions, program, self._all_gains, name)
+        program, model = self._runner.executor.program, LoadedModel(self.info.name, self._file)
+        return live_changes(interventions, program, self._all_gains, model)
 
     @contextmanager
     def _attending(self, ids: Sequence[int], *, queries: bool = True) -> Iterator[Reading]:

@@ -154,6 +154,17 @@ def test_what_cannot_be_is_one_sentence(client, server, runner):
     assert httpx.get(f"{server.address}/health").status_code == 200
 
 
+def test_a_target_is_changed_by_no_intervention(client, server, runner):
+    """One sentence, wherever it is asked for."""
+    change = {"kind": "scale", "site": "decoder.layers.0.feed_forward.down", "factor": 0}
+    body = {"model": "m", "prompt": SOURCE, "interventions": [change]}
+    told = httpx.post(f"{server.address}/v1/completions", json=body)
+    sentence = "while it writes, as an encoder-decoder searches its targets in beams"
+    assert told.status_code == 400 and sentence in told.text
+    with pytest.raises(RequestError, match=f"its layers are not shifted {sentence}"):
+        runner.enable_shifts()
+
+
 def test_what_waits_when_the_service_closes_is_told_so(runner):
     """And no more wait than may."""
     service, told, begun, free = TargetService(runner, 1), [], threading.Event(), threading.Event()

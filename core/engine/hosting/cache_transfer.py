@@ -18,7 +18,6 @@ from llm_lite.core.generation.translation import Translator
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix
 from llm_lite.core.loading.encoder_starting import AnyRunner
-from llm_lite.core.loading.kept_variants import identity_of_model
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import Level, OpenCache, SaveCache
 from llm_lite.core.records import replace
@@ -126,4 +125,4 @@ def file_away(runner: Runner, command: SaveCache | OpenCache, log: Log) -> None:
 
 def identity(runner: Runner) -> on_disk.Identity:
     session = runner.session
-    return on_disk.Identity(identity_of_model(runner.model_file), session.conditions)
+    return on_disk.Identity(runner.model_file.identity, session.conditions)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.inspected import gains_shapes
+from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages.interventions import Gains, Interventions, LiveChanges
 from llm_lite.core.plan.attention_layers import HEAD_GAINS
 from llm_lite.core.plan.plan import Program
 from llm_lite.core.questions.interventions.kind import LiveState
-from llm_lite.core.questions.interventions.table import BY_RECORD, placed
+from llm_lite.core.questions.interventions.table import BY_RECORD, UNKNOWN, placed
+from llm_lite.core.questions.sites import Stack
 
 
 def live_changes(
-    interventions: Interventions, program: Program, gains: Gains | None = None, model: str = ""
+    interventions: Interventions,
+    program: Program,
+    gains: Gains | None = None,
+    model: LoadedModel = UNKNOWN,
+    stack: Stack = "",
 ) -> LiveChanges:
     """Return how interventions act on every token of a sequence, on top of `gains`, None for 1
-    everywhere. RequestError for one that does not fit the model, or cannot act while it writes."""
+    everywhere. `stack` is what the program is of an encoder-decoder. RequestError for one
+    that does not fit the model, or cannot act while it writes."""
     if not interventions:
         return LiveChanges(gains)
     shapes = gains_shapes(program)
@@ -24,7 +31,7 @@ def live_changes(
     plan = program.plans[0]
     own, end = [list(row) for row in gains] if gains else rows, plan.ops[plan.layer_ends[0]].label
     state = LiveState(own, heads, {}, end)
-    for change in placed(interventions, plan, model=model):
+    for change in placed(interventions, plan, model=model, stack=stack):
         kind = BY_RECORD[type(change.change)]
         if kind.live is None:
             raise RequestError(

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from llm_lite.core.errors import RequestError
+from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages.interventions import Change, Interventions
 from llm_lite.core.plan.plan import Plan
 from llm_lite.core.questions.interventions.kind import Kind, Place, SiteValues, place_of
@@ -17,6 +18,7 @@ from llm_lite.core.questions.interventions.scale import SCALE
 from llm_lite.core.questions.interventions.shift import SHIFT
 from llm_lite.core.questions.sites import Site, Stack, named_among, sites_of
 
+UNKNOWN = LoadedModel()
 KINDS = (
     SCALE,
     SHIFT,
@@ -53,7 +55,7 @@ def placed(
     interventions: Interventions,
     plan: Plan,
     length: int | None = None,
-    model: str = "",
+    model: LoadedModel = UNKNOWN,
     stack: Stack = "",
 ) -> tuple[PlacedChange, ...]:
     """Return the changes with their places in the one plan of a model, as of `placed_in`; `stack`
@@ -62,15 +64,11 @@ def placed(
 
 
 def placed_in(
-    interventions: Interventions, texts: Sequence[PlacedText], model: str = ""
+    interventions: Interventions, texts: Sequence[PlacedText], model: LoadedModel = UNKNOWN
 ) -> tuple[PlacedChange, ...]:
-    """Return the changes with their places in the texts that a model called `model` runs.
-    RequestError where one does not fit."""
-    made_for = interventions.model
-    if made_for and model and made_for != model:
-        raise RequestError(
-            f"interventions: they were made for {made_for[:80]}, and the model is {model}"
-        )
+    """Return the changes with their places in the texts that a model runs. RequestError where they
+    were made for another model, or one does not fit."""
+    _check_model(interventions, model)
     changes = interventions.changes
     owners = {site.name: text for text in texts for site in text.sites}
     every = [site for text in texts for site in text.sites]
@@ -90,6 +88,20 @@ def placed_in(
             _check_positions(place, change.positions or (), text.length)
         found.append(PlacedChange(change, place))
     return tuple(found)
+
+
+def _check_model(interventions: Interventions, model: LoadedModel) -> None:
+    name, weights = interventions.model, interventions.weights
+    if name and model.name and name != model.name:
+        raise RequestError(
+            f"interventions: they were made for {name[:80]}, and the model is {model.name}"
+        )
+    if weights and model.file is not None and weights != model.file.identity:
+        raise RequestError(
+            f"interventions: they were made for weights {weights[:12]} of {name or model.name}, "
+            f"and the model's are {model.file.identity[:12]}: make them again, or leave out "
+            "`weights` where that does not matter"
+        )
 
 
 def _check_positions(place: Place, positions: Sequence[int], length: int) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from llm_lite.core.engine import kept_conversations
+from llm_lite.core.engine.hosting import cache_transfer
 from llm_lite.core.errors import FileError, RequestError
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.messages import (
@@ -265,6 +266,4 @@ def test_saving_stops_between_two_tensors(kept, tmp_path):
     prefix = runner.session.take_out()
     assert all(isinstance(rows.data, np.ndarray) for rows in prefix.rows.values())
     with pytest.raises(FileError):
-        on_disk.save(
-            tmp_path / "no" / "x.kv", prefix, kept.client.engine._kept._identity_of(runner)
-        )
+        on_disk.save(tmp_path / "no" / "x.kv", prefix, cache_transfer.identity(runner))

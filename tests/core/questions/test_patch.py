@@ -8,14 +8,17 @@ import pytest
 
 import llm_lite
 from llm_lite.core.errors import RequestError
+from llm_lite.core.messages import SetInterventions
 from llm_lite.core.messages.interventions import Interventions, Replace, Scale, Shift
 from llm_lite.core.questions import patch
 from llm_lite.core.questions.activations import ReadActivations
 from llm_lite.core.questions.patch import ReadPatch
 from llm_lite.core.questions.sites import site_of
 from tests.asking import asked
+from tests.children import PATIENCE
 from tests.families import family_of
 from tests.family_checks import write_case
+from tests.make_gguf import write_tiny_llama
 from tests.runners import BACKENDS, exact, running
 
 RANDOM = np.random.default_rng(5)
@@ -285,6 +288,38 @@ def test_interventions_of_another_model_are_refused(tiny_llama: Path):
             asked(ReadPatch(interventions=other), runner)
         own = Interventions((Scale("embedding", 0.5),), name)
         assert asked(ReadPatch(interventions=own), runner).kl[0, 0] > 0
+
+
+def test_interventions_of_a_model_whose_weights_were_changed_are_refused(tmp_path: Path, client):
+    """Of the same name and shapes: where tokens run again, and while it writes."""
+    change = llm_lite.Scale("layers.0.attention.heads", 0.0, unit=1)
+    paths = [
+        write_tiny_llama(tmp_path / f"{seed}.gguf", {"general.name": "m"}, seed=seed)
+        for seed in (1, 2)
+    ]
+    with llm_lite.load(paths[0], backend="cpu") as model:
+        made = model.interventions(change)
+        assert (made.model, made.changes) == (model.info.name, (change,))
+        assert model.patch(TOKENS, interventions=made).kl[0, 0] > 0
+        model.complete(TOKENS, interventions=made, max_new_tokens=1)
+        own = model.info.name
+    sentence = f"made for weights {made.weights[:12]} of {own}, and the model's are [0-9a-f]{{12}}"
+    with llm_lite.load(paths[1], backend="cpu") as other:
+        assert other.info.name == own
+        for ask in (
+            lambda: other.patch(TOKENS, interventions=made),
+            lambda: other.activations(TOKENS, "embedding", interventions=made),
+            lambda: other.complete(TOKENS, interventions=made),
+        ):
+            with pytest.raises(RequestError, match=sentence):
+                ask()
+        again = other.interventions(made)
+        assert again.key == made.key and again.weights != made.weights
+        assert other.patch(TOKENS, interventions=again).kl[0, 0] > 0
+    client.load(paths[1], exact("cpu"))
+    with pytest.raises(RequestError, match=sentence):
+        client.send(SetInterventions(made)).result(PATIENCE)
+    client.send(SetInterventions(again)).result(PATIENCE)
 
 
 def test_python_takes_texts_and_arrays(tiny_llama: Path):
