@@ -42,9 +42,9 @@ def test_logits_of_a_target(opened):
 def test_questions_about_a_source_are_answered_or_refused(opened, question):
     model, known = opened
     given = {one.name: getattr(question.example, one.name) for one in wire.parameters(question)}
-    if question.of_pairs:
+    if "sites" in given:
         given["sites"] = ("encoder.embedding", "decoder.embedding")
-    if question.name in ("rows", "scores") or question.of_pairs:
+    if question.name in ("rows", "scores", "attention") or question.of_pairs:
         assert isinstance(model.ask(known["source"].tolist(), question.name, **given), Struct)
         return
     with pytest.raises(RequestError, match="turns a source into a target"):

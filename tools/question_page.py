@@ -22,10 +22,16 @@ def _section(question: Question) -> str:
     rows = [_row(one) for one in wire.parameters(question)]
     if rows:
         parts += ["| parameter | | default |", "| --- | --- | --- |", *rows, ""]
-    kinds = "encoders too" if question.of_encoders else "decoders"
-    kinds = "encoders and encoder-decoders too" if question.of_pairs else kinds
-    parts += [f"Of {kinds}; `GET /inspect/{question.name}`, `{_command(question)}`.", ""]
+    parts += [f"Of {_kinds(question)}; `GET /inspect/{question.name}`, `{_command(question)}`.", ""]
     return "\n".join(parts)
+
+
+def _kinds(question: Question) -> str:
+    others = {"encoders": question.of_encoders, "targets of encoder-decoders": question.of_pairs}
+    if all(others.values()):
+        return "encoders and encoder-decoders too"
+    found = [name for name, is_asked in others.items() if is_asked]
+    return f"{found[0]} too" if found else "decoders"
 
 
 def _answer(question: Question) -> str:

@@ -144,6 +144,11 @@ def is_behind_layers(plan: Plan, site: Site) -> bool:
     return plan.tensors[plan.ops[site.index].outputs[0]].rows == "outputs"
 
 
+def logits_of(plan: Plan) -> Site:
+    """Return the site of a plan's logits."""
+    return next(one for one in sites_of(plan) if plan.ops[one.index].outputs[0] == plan.logits)
+
+
 def site_of(plan: Plan, name: str) -> Site:
     """Return the site of this name or alias. RequestError that names the closest where there is
     none."""

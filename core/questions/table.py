@@ -10,6 +10,7 @@ from llm_lite.core.messages import Command
 from llm_lite.core.questions.activations import ACTIVATIONS
 from llm_lite.core.questions.effect import EFFECT
 from llm_lite.core.questions.lens import LENS
+from llm_lite.core.questions.likelihood import LIKELIHOOD
 from llm_lite.core.questions.patch import PATCH
 from llm_lite.core.questions.question import Question
 from llm_lite.core.questions.routing import ROUTING
@@ -27,6 +28,7 @@ QUESTIONS = (
     ROUTING,
     STATES,
     SCORES,
+    LIKELIHOOD,
     EFFECT,
     PATCH,
     TRACE,

@@ -18,7 +18,7 @@ from llm_lite.core.questions.interventions.changed_run import ChangedRun
 from llm_lite.core.questions.interventions.table import PlacedChange, PlacedText, placed_in
 from llm_lite.core.questions.question import Where
 from llm_lite.core.questions.replay import PART, Inspected, decodes
-from llm_lite.core.questions.sites import Site, Stack, is_behind_layers, sites_of
+from llm_lite.core.questions.sites import Site, Stack, is_behind_layers, logits_of, sites_of
 
 F32 = NDArray[np.float32]
 _LOGITS = ""  # names the site of logits among those of a run: no site has this name
@@ -165,9 +165,7 @@ class ChangedTexts:
 
     @property
     def _logits(self) -> dict[str, Site]:
-        plan, sites = self._plan, self._texts[-1].sites
-        one = next(one for one in sites if plan.ops[one.index].outputs[0] == plan.logits)
-        return {_LOGITS: one}
+        return {_LOGITS: logits_of(self._plan)}
 
     def _checked(self, logits: F32, position: int) -> F32:
         return self._replay.checked(logits, f"the logits of token {position}")
