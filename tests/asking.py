@@ -8,6 +8,7 @@ from typing import Any
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.text_maps import LayerScores
 from llm_lite.core.messages import CompareGains, StepRequest
+from llm_lite.core.questions.attention import ReadAttention
 from llm_lite.core.questions.effect import logits_after
 from llm_lite.core.questions.lens import layer_logits
 from llm_lite.core.questions.question import answer_of
@@ -51,3 +52,8 @@ def logits_at(session: Any, position: int, gains: Any = None) -> Any:
 
 def effect(session: Any) -> float:
     return float(answer_of(BY_REQUEST[CompareGains].run(CompareGains(), replay(session))).kl)
+
+
+def served_maps(service: Any, response: str, layer: int, heads: Any, first: int, last: int) -> Any:
+    """Rows of the maps of heads of a response, as a service tells them."""
+    return service.ask(response, ReadAttention(layer, tuple(heads), first, last)).attention

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import Command
 from llm_lite.core.questions.activations import ACTIVATIONS
+from llm_lite.core.questions.attention import ATTENTION
 from llm_lite.core.questions.effect import EFFECT
 from llm_lite.core.questions.lens import LENS
 from llm_lite.core.questions.likelihood import LIKELIHOOD
@@ -23,6 +24,7 @@ from llm_lite.core.questions.trace import TRACE
 QUESTIONS = (
     ACTIVATIONS,
     LENS,
+    ATTENTION,
     ROWS,
     STATISTICS,
     ROUTING,

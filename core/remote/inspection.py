@@ -36,6 +36,7 @@ from llm_lite.core.messages.inspecting import lesson
 from llm_lite.core.messages.remote import HeldCache
 from llm_lite.core.plain_text import shortened
 from llm_lite.core.questions import wire
+from llm_lite.core.questions.attention import AttentionRead, ReadAttention
 from llm_lite.core.questions.question import RemoteText
 from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.remote.arrays import npz_arrays
@@ -144,6 +145,14 @@ class RemoteInspection:
         raw = self._client.fetch("GET", path, None, exchange, SECONDS, most)
         found = self._array(raw, "attention", (len(heads), last - first, length))
         return np.clip(found, 0.0, 1.0)
+
+    def maps(self, held: RemoteResponse, asked: ReadAttention, exchange: Exchange) -> AttentionRead:
+        """Return rows of the maps of heads. RemoteError where the server cannot tell them."""
+        heads = asked.heads or tuple(range(held.heads))
+        first = held.first_query if asked.first is None else asked.first
+        last = len(held.tokens) if asked.last is None else asked.last
+        found = self.attention(held, asked.layer, heads, first, last, exchange)
+        return AttentionRead(asked.layer, heads, first, found)
 
     def lens(self, held: RemoteResponse, asked: Inspect, exchange: Exchange) -> LensResult:
         position = min(asked.position, len(held.tokens) - 1)
@@ -294,6 +303,7 @@ class RemoteInspection:
 
 # Whose address is older than the table of questions, or has another form than its records.
 _OWN_FORM: dict[type[Command], Callable[..., Any]] = {
+    ReadAttention: RemoteInspection.maps,
     Inspect: RemoteInspection.lens,
     ReadAttentionRows: RemoteInspection.rows,
     MeasureCache: RemoteInspection.statistics,

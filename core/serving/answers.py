@@ -30,7 +30,6 @@ from llm_lite.core.messages import (
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.questions.question import Parts, Where, where_next
 from llm_lite.core.questions.table import BY_REQUEST
-from llm_lite.core.serving import inspect
 from llm_lite.core.serving.answer import ServedAnswer
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.embedding import Embedding, check_texts
@@ -38,7 +37,6 @@ from llm_lite.core.serving.inspect import CachedResponse, Responses
 from llm_lite.core.serving.request_queue import RequestQueue
 from llm_lite.core.serving.response_replay import ResponseReplay
 from llm_lite.core.serving.service import (
-    F32,
     AnswerTokens,
     Embeddings,
     Emit,
@@ -182,17 +180,6 @@ class AnswerService:
             shape.layers,
             shape.heads,
         )
-
-    def attention(
-        self, response: str, layer: int, heads: Sequence[int], first: int, last: int
-    ) -> F32:
-        """Raise NotFiniteError where the weights are no numbers."""
-
-        def copied(batch: Batch) -> inspect.ResponseRows:
-            held = self._held(response, batch)
-            return inspect.copy_rows(batch, held, layer, heads, first, last)
-
-        return inspect.maps(self._queue.call(copied), layer, heads)
 
     def ask(
         self,

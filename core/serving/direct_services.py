@@ -37,7 +37,6 @@ from llm_lite.core.generation.translation import (
     longest_target,
 )
 from llm_lite.core.handles import Handle
-from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.loading import loader
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.encoder_runner import EncoderRunner
@@ -158,29 +157,6 @@ class RunnerService:
             self._model.heads,
             text.source if text.target else (),
         )
-
-    def attention(
-        self, response: str, layer: int, heads: Sequence[int], first: int, last: int
-    ) -> F32:
-        text, source = self._kept.find(response), self._of.attention
-        tokens = text.target or text.source
-        if source.note:
-            raise RequestError(source.note)
-        if not 0 <= layer < self._model.layers or not set(heads) <= {*range(self._model.heads)}:
-            raise RequestError(
-                f"layer {layer}, heads {', '.join(map(str, heads))}: the model has "
-                f"{self._model.layers} layers of {self._model.heads} heads"
-            )
-        if not 0 <= first < last <= len(tokens):
-            raise RequestError(f"first: expected 0 to {len(tokens) - 1}, found {first}")
-
-        def maps() -> F32:
-            self._read_again(text)
-            found = np.empty((len(heads), last - first, source.columns(layer)), np.float32)
-            head_maps(source, layer, heads, found, range(first, last))
-            return found
-
-        return self._in_turn(maps)
 
     def ask(
         self,

@@ -1,4 +1,4 @@
-"""Answers of a server can be inspected: their tokens, attention rows, and the lens of each layer.
+"""Answers of a server can be inspected: questions find their tokens, queries and keys here.
 
 All of it is made of the pages that still hold an answer, also after its end, until others need
 them. Only the engine's thread, between two steps, finds, copies or runs; the thread that asks
@@ -19,7 +19,6 @@ from llm_lite.core.errors import GoneError, RequestError
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.files.mapping import MappedFiles
 from llm_lite.core.finite import Values
-from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.lesson.collecting import trace_run
 from llm_lite.core.inspect.lesson.recording import TracedRun, check_position
 from llm_lite.core.messages import (
@@ -40,7 +39,6 @@ from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.pages import PagePool, Ticket
 from llm_lite.core.serving.service import F32
 
-MOST_BYTES = 256 << 20  # of maps that are asked for at once
 _MOST_RESPONSES = 512  # that are known by name after their end
 NO_QUERIES = "no queries are kept, so there are no attention maps: their memory budget is too small"
 
@@ -67,14 +65,6 @@ class CachedResponse(Struct, frozen=True):
             raise RequestError(
                 f"what token {position} sees is no longer in the caches of layers with a window: "
                 f"expected a position from {first} on"
-            )
-
-    def check(self, first: int, last: int) -> None:
-        """Raise RequestError unless positions first..last-1 are in the cache."""
-        if not 0 <= first < last <= len(self.tokens):
-            raise RequestError(
-                f"positions {first} to {last - 1} are not in the cache, which holds "
-                f"{len(self.tokens)} tokens of {self.name}"
             )
 
 
@@ -235,22 +225,6 @@ def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> Attention
     return attention
 
 
-def copy_rows(
-    batch: Batch, held: CachedResponse, layer: int, heads: Sequence[int], first: int, last: int
-) -> ResponseRows:
-    """Copy queries and keys; raise RequestError where they are gone, or make too large an
-    answer."""
-    held.check(first, last)
-    size = 4 * len(heads) * (last - first) * len(held.tokens)
-    if size > MOST_BYTES:
-        raise RequestError(
-            f"these maps take {size >> 20} MiB, at most {MOST_BYTES >> 20} are given at once: "
-            "ask for fewer heads or positions"
-        )
-    check_attention(batch, layer, heads)
-    return ResponseRows(batch, held, (layer,), range(first, last))
-
-
 def copy_for(batch: Batch, held: CachedResponse, request: ReadAttentionRows) -> ResponseRows:
     """Copy what these attention rows are made of: of the layers that are asked for, or of all
     for a rollout. What is not there is left out: the reader of the rows says so."""
@@ -283,14 +257,6 @@ def copy_for(batch: Batch, held: CachedResponse, request: ReadAttentionRows) -> 
 def first_held(held: CachedResponse, layer: CacheLayer) -> int:
     """Return the first position that a layer's cache has."""
     return held.windows_from if layer.window else 0
-
-
-def maps(copies: ResponseRows, layer: int, heads: Sequence[int]) -> F32:
-    """Return probabilities float32 [heads, positions, length]; raise NotFiniteError where they
-    are none."""
-    probabilities = np.zeros((len(heads), len(copies.rows), copies.length), np.float32)
-    head_maps(copies, layer, heads, probabilities)
-    return probabilities
 
 
 class TracedResponse(Struct, frozen=True):

@@ -138,13 +138,6 @@ class Service(Protocol):
 
     def answer_tokens(self, response: str) -> AnswerTokens: ...
 
-    def attention(
-        self, response: str, layer: int, heads: Sequence[int], first: int, last: int
-    ) -> F32:
-        """Return probabilities float32 [heads, last - first, length] of the positions
-        first..last-1."""
-        ...
-
     def ask(
         self,
         response: str,

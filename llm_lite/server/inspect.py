@@ -36,6 +36,7 @@ from llm_lite.core.messages import (
     TokenTrace,
 )
 from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
+from llm_lite.core.questions.attention import ATTENTION, AttentionRead, ReadAttention
 from llm_lite.core.questions.lens import LENS
 from llm_lite.core.questions.routing import ROUTING
 from llm_lite.core.questions.rows import ROWS
@@ -56,7 +57,7 @@ _MOST_STATES = isqrt(MOST_VALUES)  # tokens whose reads of each other are told a
 _DIGITS = 6  # of a probability in JSON
 _BY_TOKEN = ("kept", "written", "norms", "shares", "of_start")
 # Whose address is older than the table of questions, or has another form than its records.
-OWN_FORM = (LENS, ROWS, STATISTICS, ROUTING, STATES, SCORES, TRACE)
+OWN_FORM = (LENS, ATTENTION, ROWS, STATISTICS, ROUTING, STATES, SCORES, TRACE)
 Position = Annotated[int, Meta(ge=0, le=1 << 30)]
 
 
@@ -307,9 +308,9 @@ async def attention(call: Call) -> Response:
         raise CheckError(
             "first", f"{size:,} values are too many at once: ask for fewer heads or positions"
         )
-    made = await call.in_thread(
-        lambda _: service.attention(held.response, query.layer, heads, first, last)
-    )
+    asked = ReadAttention(query.layer, tuple(heads), first, last)
+    found: AttentionRead = await call.in_thread(lambda _: service.ask(held.response, asked))
+    made = found.attention
 
     def written() -> Response:
         known = {"response": held.response, "layer": query.layer, "heads": heads, "first": first}

@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from llm_lite.core.records import replace
+from tests.asking import served_maps
 from tests.server.scripted_model import HEADS, LAYERS
 
 GRID = ".grid-box canvas"
@@ -52,7 +53,7 @@ def test_where_a_token_looks(person, service):
     person.page.wait_for_selector("#card h4 >> text=Looks most at")
     at = int(re.search(r"position (\d+)", person.text("#card"))[1])
     response = service.requests[-1].response
-    row = service.attention(response, 1, [2], at, at + 1)[0, 0]
+    row = served_maps(service, response, 1, [2], at, at + 1)[0, 0]
     best = np.argsort(-row, kind="stable")[:5]
     shown = [int(n) for n in person.texts("#card .bars >> nth=-1 >> .muted")]
     assert sorted(shown) == sorted(best.tolist())
@@ -140,7 +141,7 @@ def test_a_head_is_chosen_and_drawn_large(person, service):
     row, column = length - 2, 3
     place = {"x": (column + 0.5) * size / length, "y": (row + 0.5) * size / length}
     person.page.hover(LARGE, position=place)
-    exact = service.attention(response, 1, [2], row, row + 1)[0, 0, column]
+    exact = served_maps(service, response, 1, [2], row, row + 1)[0, 0, column]
     said = person.text(".large + .readout")
     assert f"at {row} looks at" in said and f"at {column}:" in said
     told = float(re.search(r"([\d.]+)%", said)[1]) / 100

@@ -57,6 +57,7 @@ from llm_lite.core.messages import (
     ToolSpec,
     ToolStyle,
 )
+from llm_lite.core.questions.attention import AttentionRead, ReadAttention
 from llm_lite.core.questions.scores import ReadScores, ScoresRead
 from llm_lite.core.records import replace
 from llm_lite.core.serving.service import (
@@ -260,7 +261,14 @@ class ScriptedService:
         texts = tuple(self.token_texts(tokens))
         return AnswerTokens(response, tuple(tokens), texts, prompt, 0, LAYERS, HEADS)
 
-    def attention(
+    def _attention(self, response: str, asked: ReadAttention) -> AttentionRead:
+        length = len(self._kept_tokens(response)[0])
+        first, last = asked.first or 0, length if asked.last is None else asked.last
+        heads = asked.heads or tuple(range(HEADS))
+        found = self._maps(response, asked.layer, heads, first, last)
+        return AttentionRead(asked.layer, heads, first, found)
+
+    def _maps(
         self, response: str, layer: int, heads: Sequence[int], first: int, last: int
     ) -> NDArray[np.float32]:
         length = len(self._kept_tokens(response)[0])
@@ -282,6 +290,7 @@ class ScriptedService:
     ) -> Any:
         answers: dict[type[StepRequest], Callable[[str, Any], Any]] = {
             ReadAttentionRows: self._rows,
+            ReadAttention: self._attention,
             ReadStates: self._states,
             ReadRouting: self._routing,
             Inspect: self._lens,
@@ -302,7 +311,7 @@ class ScriptedService:
             heads = tuple((layer, head) for layer in layers for head in range(HEADS))
         maps = np.zeros((LAYERS, length, length), np.float32)
         for layer, head in heads:
-            maps[layer] += self.attention(response, layer, [head], 0, length)[0]
+            maps[layer] += self._maps(response, layer, [head], 0, length)[0]
         whole = maps.sum(axis=0) / len(heads)
         if asked.mode == "rollout":
             whole = np.eye(length, dtype=np.float32)

@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     TokenTrace,
 )
 from llm_lite.core.questions.scores import ReadScores
+from tests.asking import served_maps
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_attention_is_rows_of_probabilities(served, response):
     length = len(get(served, "cache", response=response).json()["tokens"])
     assert made.shape == (2, 2, length)
     assert np.allclose(made.sum(axis=-1), 1, atol=1e-4)
-    exact = served.service.attention(response, 1, [0, 2], 3, 5)
+    exact = served_maps(served.service, response, 1, [0, 2], 3, 5)
     assert np.allclose(made, exact, atol=1e-6)
     url = f"{served.url}/inspect/attention?response={response}&layer=1"
     found = arrays(httpx.get(url, headers={"accept": "application/x-npz"}))

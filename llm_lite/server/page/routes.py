@@ -20,6 +20,7 @@ from starlette.routing import Route
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.errors import GoneError, RequestError
 from llm_lite.core.messages import ACTIVATIONS, MODES, Activations, Mode, ModeSwitch
+from llm_lite.core.questions.attention import ReadAttention
 from llm_lite.core.serving.service import Service
 from llm_lite.core.text.sandbox.limits import Limits
 from llm_lite.core.text.sandbox.process import Sandbox, SandboxError
@@ -227,7 +228,8 @@ def pictures(
     for start, stop in _spans(
         edges, held.first_query, max(1, _MOST_NUMBERS // (len(heads) * length))
     ):
-        rows = service.attention(response, layer, heads, start, stop)
+        wanted = ReadAttention(layer, tuple(heads), start, stop)
+        rows = service.ask(response, wanted).attention
         columns = np.maximum.reduceat(rows, edges[:-1], axis=2)
         pixels = np.searchsorted(edges, np.arange(start, stop), side="right") - 1
         for row, pixel in enumerate(pixels):

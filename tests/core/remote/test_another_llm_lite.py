@@ -61,7 +61,7 @@ from llm_lite.core.remote.inspection import (
 from llm_lite.core.tools.calls import read_calls
 from llm_lite.server.config import ServerConfig
 from llm_lite.server.serve import Server
-from tests.asking import asked
+from tests.asking import asked, served_maps
 from tests.children import PATIENCE
 from tests.core.engine_client import Client as LocalClient
 from tests.core.remote.test_answers import events_in, events_of, finished, said
@@ -137,7 +137,7 @@ def test_what_is_inside(serve: Callable[..., Served]) -> None:
     assert maps.shape == (3, len(held.tokens), len(held.tokens))
     assert np.allclose(maps.sum(axis=2), 1, atol=1e-4)
     assert served.service is not None
-    expected = served.service.attention(held.response, 2, [1], 5, 6)
+    expected = served_maps(served.service, held.response, 2, [1], 5, 6)
     asked = ReadAttentionRows(5, "from", "heads", ((2, 1),))
     rows = result_of(engine, asked, type(engine.inspection.rows(held, asked, Exchange())))
     assert np.allclose(rows.weights, expected[0, 0], atol=1e-6)

@@ -16,6 +16,7 @@ from llm_lite.core.messages import (
     StopServing,
     TokenDecoded,
 )
+from tests.asking import served_maps
 from tests.children import PATIENCE
 from tests.core.serving.clients import GREEDY, Asked, serve
 from tests.fixtures.seq2seq import t5
@@ -112,11 +113,11 @@ def test_the_next_turn_reads_only_what_is_new(client, device, served_model, back
     first = Asked(service, tokens=PROMPTS[1])
     said = first.tokens()
     turn = (*PROMPTS[1], *said, 7, 8, 9)
-    maps = service.attention(first.response, 1, (0,), 100, 150)
+    maps = served_maps(service, first.response, 1, (0,), 100, 150)
     again = Asked(service, tokens=turn)
     tokens = again.tokens()
     assert again.started.reused_tokens == len(PROMPTS[1]) + len(said) - 1, "but for its last token"
-    assert (service.attention(first.response, 1, (0,), 100, 150) == maps).all()
+    assert (served_maps(service, first.response, 1, (0,), 100, 150) == maps).all()
     service = serve(client, parallel=2)  # with an empty cache
     afresh = Asked(service, tokens=turn)
     assert afresh.tokens() == tokens

@@ -18,6 +18,7 @@ from llm_lite.core.messages import (
     StopServing,
 )
 from llm_lite.core.records import replace
+from tests.asking import served_maps
 from tests.children import PATIENCE
 from tests.core.engine_client import HELLO, Hook
 from tests.core.serving.clients import Asked, serve
@@ -126,7 +127,7 @@ def test_maps_of_clients_beside_rings_of_the_chat(client, device, tmp_path, back
     asked = Asked(service, tokens=tokens)
     asked.tokens()
     found = [
-        service.attention(asked.response, n, (0, 1), rows.start, rows.stop)[..., : rows.stop]
+        served_maps(service, asked.response, n, (0, 1), rows.start, rows.stop)[..., : rows.stop]
         for n in range(len(known))
     ]
     assert np.allclose(found, known, atol=1e-5)

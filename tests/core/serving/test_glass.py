@@ -18,7 +18,7 @@ from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.scores import ReadScores
 from llm_lite.core.questions.tracing import traced
 from llm_lite.core.serving import response_replay
-from tests.asking import asked, layer_scores, lens
+from tests.asking import asked, layer_scores, lens, served_maps
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
 from tests.core.serving.test_scheduling import BYTES_A_PAGE, LONG
@@ -56,7 +56,7 @@ def test_maps_and_lens_are_those_of_the_text(client, device, served_model, backe
     assert told.texts == tuple(service.token_texts(told.tokens))
     n = len(told.tokens)
     maps, layers = own_maps(served_model, told.tokens, 1)
-    found = service.attention("r1", 1, (0, 3), 120, n)
+    found = served_maps(service, "r1", 1, (0, 3), 120, n)
     assert found.shape == (2, n - 120, n)
     assert np.allclose(found, maps[[0, 3], 120:], atol=1e-5)
     assert np.allclose(found.sum(axis=2), 1, atol=1e-5)
@@ -173,11 +173,10 @@ def test_rows_are_those_of_the_chat_with_the_same_text(client, device, served_mo
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda s: s.attention("r", 9, (0,), 0, 1), "layer 9: the model has layers 0 to 1"),
-        (lambda s: s.attention("r", 0, (4,), 0, 1), "heads 0 to 3"),
-        (lambda s: s.attention("r", 0, (), 0, 1), "heads 0 to 3"),
-        (lambda s: s.attention("r", 0, (0,), 5, 5), "positions 5 to 4"),
-        (lambda s: s.attention("r", 0, (0,), 0, 999), "positions 0 to 998"),
+        (lambda s: served_maps(s, "r", 9, (0,), 0, 1), "layer 9: the model has layers 0 to 1"),
+        (lambda s: served_maps(s, "r", 0, (4,), 0, 1), "heads 0 to 3"),
+        (lambda s: served_maps(s, "r", 0, (0,), 5, 5), "positions 5 to 4"),
+        (lambda s: served_maps(s, "r", 0, (0,), 0, 999), "positions 0 to 998"),
         (lambda s: s.ask("r", row(0, layer=9)), "layer 9: the model has 2 layers"),
         (lambda s: s.ask("r", row(99, layer=0)), "position 99 is not in the cache"),
         (lambda s: s.ask("other", row(0)), "no answer of the name other"),
@@ -204,7 +203,7 @@ def test_while_it_runs_and_until_its_pages_go(client, served_model, hook):
     assert len(service.answer_tokens("r").tokens) >= 3
     asked.handle.cancel()
     asked.finished()
-    assert service.attention("r", 0, (0,), 0, 3).shape[:2] == (1, 3)
+    assert served_maps(service, "r", 0, (0,), 0, 3).shape[:2] == (1, 3)
     Asked(service, tokens=tuple(range(9, 280)) + (5,) * 200).finished()
     with pytest.raises(GoneError, match="r is no longer in the cache"):
         service.answer_tokens("r")
@@ -231,6 +230,6 @@ def test_without_queries_there_are_no_maps(client, served_model):
     told = service.answer_tokens("r")
     assert told.first_query == len(told.tokens)
     with pytest.raises(RequestError, match="no queries are kept"):
-        service.attention("r", 0, (0,), 0, 1)
+        served_maps(service, "r", 0, (0,), 0, 1)
     with pytest.raises(RequestError, match="no queries are kept"):
         service.ask("r", row(0))

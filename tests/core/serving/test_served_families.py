@@ -6,6 +6,7 @@ import pytest
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.inspect.text_maps import EVERY_QUERY
 from llm_lite.core.messages import Inspect, SamplingOptions
+from tests.asking import served_maps
 from tests.core.serving.clients import Asked, serve
 from tests.families import family_of
 from tests.family_checks import RECURRENT, RECURRENT_MIXTURES, write_case
@@ -44,7 +45,7 @@ def test_a_family_is_served(client, folder):
             heads = tuple(range(shapes[layer].heads))
             maps = np.empty((len(heads), len(told.tokens), len(told.tokens)), np.float32)
             head_maps(runner.attention, layer, heads, maps)
-            found = service.attention("r3", layer, heads, 0, len(told.tokens))
+            found = served_maps(service, "r3", layer, heads, 0, len(told.tokens))
             assert np.allclose(found, maps, atol=1e-4), layer
     assert len(service.ask("r3", Inspect(5)).rows) == told.layers
     vectors = service.embed([TOKENS, TOKENS[3:]]).vectors

@@ -6,6 +6,7 @@ from llm_lite.core.generation.speculation.speculation import LongestDrafts, Spec
 from llm_lite.core.messages import SamplingOptions, ServingChanged, StartServing
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.serving import drafts
+from tests.asking import served_maps
 from tests.core.serving.clients import Asked, serve
 from tests.make_huggingface import TALL_SLICED, write_tall_gemma3n
 from tests.runners import exact
@@ -47,7 +48,7 @@ def test_answers_and_maps_are_the_same(client, device, sliceable, backend):
         service = serve(client, speculate=speculate, parallel=1)
         asked = Asked(service, tokens=PROMPT, sampling=DRAWN, response="first")
         tokens, told = asked.tokens(), service.answer_tokens("first")
-        maps = [service.attention("first", i, (0,), 0, len(told.tokens)) for i in (0, 19, 34)]
+        maps = [served_maps(service, "first", i, (0,), 0, len(told.tokens)) for i in (0, 19, 34)]
         following = Asked(service, tokens=(*PROMPT, *tokens, 7), sampling=GREEDY).tokens()
         found.append((tokens, [one.tobytes() for one in maps], following))
     assert found[0] == found[1]

@@ -25,7 +25,7 @@ from llm_lite.core.questions.scores import ReadScores
 from llm_lite.core.records import replace
 from llm_lite.core.serving import response_replay
 from llm_lite.core.serving.places import PlaceTurns
-from tests.asking import asked, lens
+from tests.asking import asked, lens, served_maps
 from tests.core.serving.clients import Asked, serve
 from tests.runners import BACKENDS, exact, running
 
@@ -100,7 +100,7 @@ def test_what_a_response_still_shows(client, recurrent_folder):
     client.load(recurrent_folder, exact("numpy", query_budget=EVERY_QUERY))
     service = serve(client, parallel=2)
     Asked(service, tokens=SYSTEM, response="one", sampling=SEVERAL).tokens()
-    maps = service.attention("one", 3, (0, 1), 5, 9)
+    maps = served_maps(service, "one", 3, (0, 1), 5, 9)
     assert np.allclose(maps.sum(axis=2), 1, atol=1e-4)
     row = service.ask("one", ReadAttentionRows(9, "from", "layer-mean", layer=3))
     assert sum(row.weights) == pytest.approx(1, abs=1e-4)
@@ -108,7 +108,7 @@ def test_what_a_response_still_shows(client, recurrent_folder):
     assert np.isnan(scores[[0, 1, 2, 4]]).all() and np.isfinite(scores[3]).all()
     assert service.ask("one", MeasureCache("received")).layers == (3,)
     for look, sentence in (
-        (lambda: service.attention("one", 0, (0,), 0, 9), "layer 0 has a recurrent state"),
+        (lambda: served_maps(service, "one", 0, (0,), 0, 9), "layer 0 has a recurrent state"),
         (lambda: service.ask("one", FollowToken(5, 3, 0, 0)), "only tokens of the chat"),
         (lambda: service.ask("one", ReadStates(3, 0)), "layer 3 has no recurrent state"),
         (lambda: service.ask("one", Inspect(900)), "position 900 is not in the cache"),

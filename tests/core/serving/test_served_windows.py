@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.plan.step import PAGE, window_pages
 from llm_lite.core.questions.scores import ReadScores
+from tests.asking import served_maps
 from tests.core.serving.clients import Asked, serve
 from tests.families import family_of
 from tests.family_checks import write_case
@@ -63,16 +64,16 @@ def test_answers_are_those_of_whole_caches(client, device, folder, backend):
 def test_what_a_window_no_longer_has_is_said(client, folder):
     service, _ = served(client, folder)
     Asked(service, tokens=TEXTS[0], response="first", sampling=SEVERAL).tokens()
-    whole = service.attention("first", 0, (0, 1), 0, 300)
+    whole = served_maps(service, "first", 0, (0, 1), 0, 300)
     assert np.isfinite(whole).all(), "nobody needed its places"
     for token in range(31, 37):
         Asked(service, tokens=(token, 40, 41), sampling=SEVERAL).tokens()
     tokens, sliding, other = service.answer_tokens("first").tokens, 0, 1
-    rows = service.attention("first", sliding, (0, 1), 0, len(tokens))
+    rows = served_maps(service, "first", sliding, (0, 1), 0, len(tokens))
     lost = np.isnan(rows[0, :, 0])
     first = int(np.argmin(lost))
     assert first == 8 * PAGE + WINDOW - 1 and not lost[first:].any() and lost[:first].all()
-    assert np.isfinite(service.attention("first", other, (0, 1), 0, 200)).all()
+    assert np.isfinite(served_maps(service, "first", other, (0, 1), 0, 200)).all()
     with running(folder, exact("cpu", query_budget=EVERY_QUERY, whole_caches=True)) as runner:
         runner.session.prefill(tokens)
         maps = np.empty((2, len(tokens), len(tokens)), np.float32)

@@ -29,6 +29,7 @@ from llm_lite.desktop.features.remote.model import Disconnect, FindServer
 from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.widgets.head_maps import ColorScale
+from tests.asking import served_maps
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import MODEL
 from tests.desktop.headless import Headless, sent
@@ -78,7 +79,7 @@ def test_maps_are_those_of_the_server(window: Headless) -> None:
     complete(window)
     assert window.state.attention.locked == ((0, 1),)
     held = window.program.remote.engine.held
-    truth = window.served.service.attention(held.response, 0, [1], 0, maps.length)[0]
+    truth = served_maps(window.served.service, held.response, 0, [1], 0, maps.length)[0]
     assert maps.value("head.0.1", 9, 4) == pytest.approx(truth[9, 4], abs=1e-5)
     assert maps.value("head.0.1", 4, 9) is None
     scores = maps.scores(of_all=True)

@@ -8,6 +8,7 @@ import pytest
 from llm_lite.core.records import replace
 from llm_lite.server.page import routes
 from llm_lite.server.page.routes import FLOOR, pictures, scaled
+from tests.asking import served_maps
 
 
 def picture(client, **query):
@@ -22,7 +23,7 @@ def picture(client, **query):
 def test_a_short_map_is_whole(client, service, answered):
     name = answered("Hello there")
     found, length = picture(client, response=name, layer=1, side=256)
-    exact = service.attention(name, 1, [0, 1, 2], 0, length)
+    exact = served_maps(service, name, 1, [0, 1, 2], 0, length)
     assert found.shape == (3, length, length)
     assert np.array_equal(found, scaled(exact))
 
@@ -30,10 +31,10 @@ def test_a_short_map_is_whole(client, service, answered):
 def test_without_a_layer_it_is_the_first_that_attends(client, service, answered):
     name = answered("Hello there")
     first, length = picture(client, response=name, side=256)
-    assert np.array_equal(first, scaled(service.attention(name, 0, [0, 1, 2], 0, length)))
+    assert np.array_equal(first, scaled(served_maps(service, name, 0, [0, 1, 2], 0, length)))
     service._model = replace(service.model, recurrent_layers=(0, 1))
     found, length = picture(client, response=name, side=256)
-    assert np.array_equal(found, scaled(service.attention(name, 2, [0, 1, 2], 0, length)))
+    assert np.array_equal(found, scaled(served_maps(service, name, 2, [0, 1, 2], 0, length)))
     told = client.get("/inspect/cache", params={"response": name}).json()
     assert told["recurrent_layers"] == [0, 1] and told["layers"] == 4
 
@@ -48,7 +49,7 @@ def test_one_head_alone(client, service, answered):
 def test_a_long_map_keeps_the_largest(client, service, answered):
     name = answered("word " * 40)
     found, length = picture(client, response=name, layer=0, side=16)
-    exact = service.attention(name, 0, [0, 1, 2], 0, length)
+    exact = served_maps(service, name, 0, [0, 1, 2], 0, length)
     edges = np.linspace(0, length, 17).astype(int)
     for row in range(16):
         for column in range(16):
@@ -61,13 +62,13 @@ def test_what_is_held_at_once_is_bounded(service, answered, monkeypatch):
     name = answered("word " * 30)
     whole, length = pictures(service, name, 0, [0, 1], length_of(service, name))
     sizes = []
-    ask = service.attention
+    ask = service.ask
 
-    def watched(response, layer, heads, first, last):
-        sizes.append(len(heads) * (last - first) * length)
-        return ask(response, layer, heads, first, last)
+    def watched(response, wanted):
+        sizes.append(len(wanted.heads) * (wanted.last - wanted.first) * length)
+        return ask(response, wanted)
 
-    monkeypatch.setattr(service, "attention", watched)
+    monkeypatch.setattr(service, "ask", watched)
     monkeypatch.setattr(routes, "_MOST_NUMBERS", 10 * length)
     parts, _ = pictures(service, name, 0, [0, 1], length)
     assert np.array_equal(parts, whole)
@@ -77,13 +78,13 @@ def test_what_is_held_at_once_is_bounded(service, answered, monkeypatch):
 def test_a_very_long_map_asks_for_some_rows_a_pixel(service, answered, monkeypatch):
     name = answered("word " * 100)
     calls = []
-    ask = service.attention
+    ask = service.ask
 
     def watched(*said):
         calls.append(said)
         return ask(*said)
 
-    monkeypatch.setattr(service, "attention", watched)
+    monkeypatch.setattr(service, "ask", watched)
     length = length_of(service, name)
     monkeypatch.setattr(routes, "_MOST_NUMBERS", 6 * length)
     found, _ = pictures(service, name, 0, [0, 1, 2], 8)
