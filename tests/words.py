@@ -136,6 +136,9 @@ BANNED_NAMES = {
     "said": "visible_text, content",
     "spoken": "visible_text, continue_last, has_text",
     "say": "emit, send",
+    "take_in": "restore_prefix, learn_from",
+    "take_out": "copy_prefix",
+    "take_over": "continue_from, put_in_place",
     "told": "what it returns: message_text, with_draft_counts",
 }
 # Parts of names of the same kind: `TokenTeller`, `MadeWhenAsked`, `_tell_cache`.

@@ -69,7 +69,7 @@ class KeptConversations:
         begun = time.perf_counter()
         try:
             identity = cache_transfer.identity(runner)
-            made = runner.session.cache.held.made
+            made = runner.session.cache.contents.conditions
             if made:  # the gains in force may be those of the conversation that comes next
                 changes = made[0].interventions
                 now = replace(identity.conditions, interventions=changes)
@@ -83,7 +83,7 @@ class KeptConversations:
                 self._log("info", f"the cache was not kept: {problem}")
                 handle.end()
                 return
-            prefix = runner.session.take_out()
+            prefix = runner.session.copy_prefix()
         except LlmLiteError as error:  # the device gives it no more; the model's file has changed
             handle.end(str(error))
             return
@@ -111,11 +111,11 @@ class KeptConversations:
         prefix = on_disk.load(path, identity, cache, vocabulary, summed=False)
         encoded = _encoded(runner, command)
         total = len(encoded.ids)
-        same = common(prefix.held.tokens, encoded.ids, total)
+        same = common(prefix.contents.tokens, encoded.ids, total)
         tokens = longest_usable(prefix, cache.layers, same)
-        if tokens < LEAST or prefix.held.gaps:
+        if tokens < LEAST or prefix.contents.gaps:
             return 0, total, size, "beginning"
-        if len(prefix.held.tokens) > runner.session.context:
+        if len(prefix.contents.tokens) > runner.session.context:
             return 0, total, size, "context"
         return tokens, total, size, ""
 
@@ -184,7 +184,7 @@ class KeptConversations:
             self._known.pop(command.path, None)
             copy.handle.end(problem)
             return
-        count, seconds = len(copy.prefix.held.tokens), time.perf_counter() - copy.begun
+        count, seconds = len(copy.prefix.contents.tokens), time.perf_counter() - copy.begun
         kept = CacheKept(count, size, copy.identity.model, copy.held_up, seconds)
         copy.handle.finish(kept)
 

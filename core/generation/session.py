@@ -267,16 +267,16 @@ class Session:
         vocabulary = self.executor.program.vocabulary
         check_prompt(tokens, reading, context=self.context, vocabulary=vocabulary)
 
-    def take_out(self, name: str = "") -> Prefix:
+    def copy_prefix(self, name: str = "") -> Prefix:
         """Copy all that the cache holds, for another executor or a file."""
         return self.cache.copy_out(name or self._name, self._conversation)
 
-    def take_in(self, prefix: Prefix) -> int:
+    def restore_prefix(self, prefix: Prefix) -> int:
         """Replace the cache by a prefix, as far as it fits; return how many positions it has then.
 
         What was in the cache goes to the pool.
         """
-        length = min(len(prefix.held.tokens), self.context)
+        length = min(len(prefix.contents.tokens), self.context)
         length = longest_usable(prefix, self.cache.layers, length)
         self._copy_before_truncating(self.cache.same_as(prefix))
         self._name, self._conversation = prefix.name, prefix.conversation
@@ -284,13 +284,13 @@ class Session:
         self._forget_queries()
         return length
 
-    def take_over(self, other: Session) -> None:
+    def continue_from(self, other: Session) -> None:
         """Hold what another session over the same weights holds, with the queries that it keeps as
         far as there are rows for them, and its gains. DeviceError where they cannot be read."""
         self.set_gains(other.gains, other.changes.shifts, throughout=other._throughout)
         if not other.context_used:
             return
-        length = self.take_in(other.take_out())
+        length = self.restore_prefix(other.copy_prefix())
         first = max(other.committed.rows.start, length - self._rows.ring_rows)
         if other.committed.rows and first < length == other.context_used:
             kept = {tensor.name for layer in self.cache.stored for tensor in layer.tensors}
@@ -305,19 +305,19 @@ class Session:
             self.conditions, any_weights=reading.resumed, any_changes=own
         )
         rule = reading.overflow, reading.head, self.context
-        plan = plan_prefill(self.cache.held, prompt, usual, *rule)
+        plan = plan_prefill(self.cache.contents, prompt, usual, *rule)
         moves = plan.forget is not None and not self.cache.can_forget
         if moves or not self.cache.usable(plan.reused):
             most = 0 if moves else self.cache.longest_usable(plan.reused)
-            plan = plan_prefill(self.cache.held, prompt, most, *rule)
+            plan = plan_prefill(self.cache.contents, prompt, most, *rule)
         return plan
 
     def _take_from_pool(self, prompt: Sequence[int], reading: PrefillOptions) -> None:
         gaps = reading.overflow != "stop" and len(prompt) > self.context
 
         def score(prefix: Prefix) -> int:
-            fresh = reusable_prefix_length(prefix.held.made, self.conditions)
-            found = match(prefix.held, prompt, min(fresh, self.context), gaps=gaps)
+            fresh = reusable_prefix_length(prefix.contents.conditions, self.conditions)
+            found = match(prefix.contents, prompt, min(fresh, self.context), gaps=gaps)
             return longest_usable(prefix, self.cache.layers, found.positions)
 
         prefix, length = self.pool.best(score)
@@ -333,7 +333,7 @@ class Session:
         positions are dropped."""
         worth = len(self.cache) - length >= LEAST and self.pool.budget > 0
         worth = worth and not self._source  # the same tokens have other keys behind another source
-        if worth and not self.pool.covers(self.cache.held):
+        if worth and not self.pool.covers(self.cache.contents):
             self.pool.put(self.cache.copy_out(self._name, self._conversation))
 
     def _stale(self, kept: int) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.finite import Values
-from llm_lite.core.inspect.inspected import CommittedSession
+from llm_lite.core.inspect.inspected import SessionForMaps
 from llm_lite.core.plan.attention_layers import AttentionLayer, attention_layers
 from llm_lite.core.plan.cache_layers import cache_layers
 from llm_lite.core.plan.plan import Kind, Program, Tensor, tensor_row_bytes
@@ -175,7 +175,7 @@ class AttentionSource:
     def __init__(
         self,
         executor: Executor,
-        session: CommittedSession,
+        session: SessionForMaps,
         note: str = "",
         weights: Mapping[str, TensorData] = MappingProxyType({}),
         *,

@@ -24,7 +24,7 @@ from llm_lite.core.plan.step import Step
 from llm_lite.core.records import replace
 
 
-class CommittedSession(Protocol):
+class SessionForMaps(Protocol):
     """The part of the interface for maps, from any thread."""
 
     @property
@@ -42,7 +42,7 @@ class CommittedSession(Protocol):
         ...
 
 
-class InspectedSession(CommittedSession, Protocol):
+class InspectedSession(SessionForMaps, Protocol):
     """The part of the interface that runs ops again or reads the cache, between two steps."""
 
     executor: Executor

@@ -49,7 +49,7 @@ class Prefix(Struct, frozen=True, eq=False):
     """A cache's content apart from any executor."""
 
     name: str
-    held: CacheContents
+    contents: CacheContents
     rows: Mapping[str, CacheRows]
     conversation: int = 0  # its number in the history
     kept: float = 0.0  # when it was copied, seconds since the epoch
@@ -79,7 +79,7 @@ class KvCache:
         self.can_forget = not fixed_positions(plan)  # a part with something behind it
         self._written = written_tensors(plan)
         self.tokens: list[int] = []
-        self._made: list[Conditions] = []
+        self._conditions: list[Conditions] = []
         self._gaps: tuple[Gap, ...] = ()
         context = executor.program.context
         # The first position that a layer with a window still has; it has all from there to the
@@ -112,8 +112,8 @@ class KvCache:
         return self._gaps
 
     @property
-    def held(self) -> CacheContents:
-        return CacheContents(tuple(self.tokens), tuple(self._made), self._gaps)
+    def contents(self) -> CacheContents:
+        return CacheContents(tuple(self.tokens), tuple(self._conditions), self._gaps)
 
     def reusable_prefix_length(
         self, now: Conditions, *, any_weights: bool = False, any_changes: bool = False
@@ -122,7 +122,7 @@ class KvCache:
         conditions of now, as `reusable_prefix_length` below."""
         at = now.rounded(self.precision)
         return reusable_prefix_length(
-            self._made, at, any_weights=any_weights, any_changes=any_changes
+            self._conditions, at, any_weights=any_weights, any_changes=any_changes
         )
 
     def usable(self, length: int) -> bool:
@@ -154,11 +154,15 @@ class KvCache:
                 lost = max(self._oldest[layer.layer], end + self._spare - layer.rows)
                 self._oldest[layer.layer] = lost
 
-    def append(self, tokens: Sequence[int], made: Conditions) -> None:
+    def append(self, tokens: Sequence[int], conditions: Conditions) -> None:
         self.tokens.extend(tokens)
-        if self._made and self._made[-1] is not made and self._made[-1] == made:
-            made = self._made[-1]  # one for a whole conversation, usually
-        self._made.extend([made] * len(tokens))
+        if (
+            self._conditions
+            and self._conditions[-1] is not conditions
+            and self._conditions[-1] == conditions
+        ):
+            conditions = self._conditions[-1]  # one for a whole conversation, usually
+        self._conditions.extend([conditions] * len(tokens))
 
     def skip(self, tokens: Sequence[int]) -> None:
         """Record tokens that come next and are forgotten without being computed."""
@@ -167,9 +171,9 @@ class KvCache:
             self._gaps = (*self._gaps, Gap(first, tuple(tokens)))
 
     def truncate(self, length: int) -> None:
-        self._gaps = self.held.first(length).gaps if self._gaps else ()
+        self._gaps = self.contents.first(length).gaps if self._gaps else ()
         del self.tokens[length:]
-        del self._made[length:]
+        del self._conditions[length:]
         self.states.truncate(length)
         if length == 0:
             self._oldest = dict.fromkeys(self._oldest, 0)
@@ -177,13 +181,13 @@ class KvCache:
     def forget(self, keep: int, drop: int) -> None:
         """Forget positions keep..keep+drop-1; what follows moves down. UnsupportedError unless it
         `can_forget`."""
-        contents, length = self.held.without(keep, drop), len(self)
+        contents, length = self.contents.without(keep, drop), len(self)
         shift(self._executor, self._factors, keep=keep, drop=drop, length=length)
         for layer, oldest in self._oldest.items():
             if oldest >= keep:
                 self._oldest[layer] = max(keep, oldest - drop)
         self.tokens[:] = contents.tokens
-        self._made[:] = contents.made
+        self._conditions[:] = contents.conditions
         self._gaps = contents.gaps
 
     def copy_out(self, name: str, conversation: int = 0) -> Prefix:
@@ -201,7 +205,7 @@ class KvCache:
         lengths = self.states.worth_keeping(len(self))
         return Prefix(
             name,
-            self.held,
+            self.contents,
             rows,
             conversation,
             time.time(),
@@ -235,12 +239,12 @@ class KvCache:
 
     def same_as(self, prefix: Prefix) -> int:
         """Return how many leading positions have the tokens, provenance and gaps of the prefix."""
-        mine, other = self.held, prefix.held
+        mine, other = self.contents, prefix.contents
         limit = min(len(mine.tokens), len(other.tokens))
         if mine.gaps != other.gaps:
             limit = min([limit, *(gap.first for gap in mine.gaps + other.gaps)])
         same = common(mine.tokens, other.tokens, limit)
-        return next((i for i in range(same) if mine.made[i] != other.made[i]), same)
+        return next((i for i in range(same) if mine.conditions[i] != other.conditions[i]), same)
 
     def copy_in(self, prefix: Prefix, length: int) -> int:
         """Replace the cache by the first `length` positions of the prefix; return how many had to
@@ -250,10 +254,10 @@ class KvCache:
         for layer in self.stored:
             for tensor in layer.tensors:
                 self._copy_rows(layer, tensor, prefix.rows[tensor.name], unchanged, length)
-        contents = prefix.held.first(length)
+        contents = prefix.contents.first(length)
         rounded = coarsest(self.precision, precision_of(r.dtype for r in prefix.rows.values()))
         self.tokens[unchanged:] = contents.tokens[unchanged:]
-        self._made[unchanged:] = [m.rounded(rounded) for m in contents.made[unchanged:]]
+        self._conditions[unchanged:] = [m.rounded(rounded) for m in contents.conditions[unchanged:]]
         self._gaps = contents.gaps
         for behind, state in prefix.states.items():
             if unchanged < behind <= length:
@@ -296,7 +300,7 @@ def longest_usable(prefix: Prefix, layers: Sequence[CacheLayer], length: int) ->
 
 
 def reusable_prefix_length(
-    made: Sequence[Conditions],
+    conditions: Sequence[Conditions],
     now: Conditions,
     *,
     any_weights: bool = False,
@@ -306,7 +310,7 @@ def reusable_prefix_length(
     conditions of now. With `any_weights` those of other weights, arithmetic and precision count,
     too, and with `any_changes` those under other interventions."""
     known: dict[int, bool] = {}  # the objects are few and shared
-    for index, m in enumerate(made):
+    for index, m in enumerate(conditions):
         if id(m) not in known:
             rounded = coarsest(m.precision, now.precision) != now.precision
             alike = (m.weights, m.arithmetic) == (now.weights, now.arithmetic) and not rounded
@@ -314,7 +318,7 @@ def reusable_prefix_length(
             known[id(m)] = same and (any_weights or alike)
         if not known[id(m)]:
             return index
-    return len(made)
+    return len(conditions)
 
 
 def convert(rows: CacheRows, some: slice, tensor: Tensor) -> Bytes:

@@ -70,7 +70,7 @@ def save(
     CancelledError when stopped; what was at `path` then stays.
     """
     count = _savable(prefix, identity)
-    header = json.dumps(_header(prefix, prefix.held.first(count), identity)).encode()
+    header = json.dumps(_header(prefix, prefix.contents.first(count), identity)).encode()
     header += b" " * (-(len(header) + _START.size) % 64)  # rows begin aligned
     with replaced(path, private=True) as file:
         file.write(_START.pack(MAGIC, len(header)))
@@ -103,7 +103,7 @@ def _states_within(prefix: Prefix, count: int) -> list[int]:
 def _savable(prefix: Prefix, identity: Identity) -> int:
     """Return how many first positions were made alike, and as `identity` says, up to the last
     state where that is needed to go on."""
-    made = prefix.held.made
+    made = prefix.contents.conditions
     whole = replace(identity.conditions, precision=made[0].precision) if made else None
     count = next((i for i, m in enumerate(made) if m != whole), len(made))
     if not count:
@@ -119,9 +119,9 @@ def _savable(prefix: Prefix, identity: Identity) -> int:
     return count
 
 
-def _header(prefix: Prefix, held: CacheContents, identity: Identity) -> dict[str, Any]:
+def _header(prefix: Prefix, contents: CacheContents, identity: Identity) -> dict[str, Any]:
     changes = identity.conditions.interventions
-    count = len(held.tokens)
+    count = len(contents.tokens)
     states = _states_within(prefix, count)
     of_states: dict[str, Any] = {}
     if states:
@@ -133,10 +133,10 @@ def _header(prefix: Prefix, held: CacheContents, identity: Identity) -> dict[str
         "weights": identity.conditions.made_by,
         "gains": changes.gains,
         **({"shifts": changes.shifts} if changes.shifts else {}),
-        "precision": held.made[0].precision,
+        "precision": contents.conditions[0].precision,
         "name": prefix.name,
-        "tokens": held.tokens,
-        "gaps": [[gap.first, list(gap.tokens)] for gap in held.gaps],
+        "tokens": contents.tokens,
+        "gaps": [[gap.first, list(gap.tokens)] for gap in contents.gaps],
         "rows": [
             [name, rows.dtype, rows.first, count - rows.first, rows.data.shape[1]]
             for name, rows in prefix.rows.items()
@@ -162,7 +162,7 @@ def load(
 
 def files_of(prefix: Prefix) -> MappedFiles:
     """Return the file that the rows are mapped from; none for a cache in memory."""
-    return MappedFiles.under(_parts(prefix, len(prefix.held.tokens)))
+    return MappedFiles.under(_parts(prefix, len(prefix.contents.tokens)))
 
 
 def _load(
@@ -176,12 +176,12 @@ def _load(
     try:
         header, at = _read_header(path, mapping)
         _check_identity(path, header, identity)
-        held = _contents(path, header, identity, vocabulary)
+        contents = _contents(path, header, identity, vocabulary)
     except ValueError as error:
         raise FileError(path, f"is no saved cache: {error}") from error
     memory = np.frombuffer(mapping, np.uint8)
-    rows, end = _rows(path, header, memory, at, cache, len(held.tokens))
-    states, end = _states(path, header, memory, end, cache.states, len(held.tokens))
+    rows, end = _rows(path, header, memory, at, cache, len(contents.tokens))
+    states, end = _states(path, header, memory, end, cache.states, len(contents.tokens))
     if len(memory) != end + _CHECKSUM:
         raise FileError(path, f"expected {end + _CHECKSUM} bytes, found {len(memory)}")
     if summed and zlib.crc32(memory[at:end].data) != int.from_bytes(
@@ -189,7 +189,7 @@ def _load(
     ):
         raise FileError(path, "is damaged: its checksum is another")
     recurrent = cache.states.slots > 0
-    return Prefix(_text(header, "name"), held, rows, recurrent=recurrent, states=states)
+    return Prefix(_text(header, "name"), contents, rows, recurrent=recurrent, states=states)
 
 
 def _read_header(path: Path, mapping: MappedFile) -> tuple[dict[str, Any], int]:
@@ -243,10 +243,10 @@ def _contents(
     if precision not in PRECISIONS:
         raise FileError(path, f"precision: expected one of {', '.join(PRECISIONS)}")
     made = (replace(identity.conditions, precision=precision),) * len(tokens)
-    held = CacheContents(tokens, made, tuple(gone))
-    if any(position >= len(tokens) for position in held.gap_positions()):
+    contents = CacheContents(tokens, made, tuple(gone))
+    if any(position >= len(tokens) for position in contents.gap_positions()):
         raise FileError(path, "gaps: expected inside the tokens")
-    return held
+    return contents
 
 
 def _tokens(path: Path, values: Any, vocabulary: int) -> tuple[int, ...]:
@@ -298,7 +298,7 @@ def _states(
         raise FileError(path, problem)
     if not shapes:
         return {}, at
-    number, held = header.get("states"), dict[int, State]()
+    number, by_length = header.get("states"), dict[int, State]()
     if type(number) is not int or not 0 < number <= count:
         raise FileError(path, f"states: expected 1 to {count}, found {found(number)}")
     data, at = _mapped_rows(path, "states", memory, at, (number, _LENGTH.itemsize))
@@ -310,8 +310,8 @@ def _states(
         state = dict[str, NDArray[np.uint8]]()
         for name, shape in shapes.items():
             state[name], at = _mapped_rows(path, name, memory, at, shape)
-        held[length] = state
-    return held, at
+        by_length[length] = state
+    return by_length, at
 
 
 def _mapped_rows(

@@ -36,21 +36,21 @@ class PrefixPool:
     def listed(self) -> tuple[PooledPrefix, ...]:
         """Return the prefixes, the most recently used first."""
         return tuple(
-            PooledPrefix(p.name, len(p.held.tokens), p.nbytes, p.conversation, p.kept)
+            PooledPrefix(p.name, len(p.contents.tokens), p.nbytes, p.conversation, p.kept)
             for p in reversed(self._kept)
         )
 
-    def covers(self, held: CacheContents) -> bool:
+    def covers(self, contents: CacheContents) -> bool:
         """Return True if some prefix begins with all of these contents, and a step could follow
         there."""
-        return any(_covers(p, held) for p in self._kept)
+        return any(_covers(p, contents) for p in self._kept)
 
     def put(self, prefix: Prefix) -> None:
         """Keep it, or the first part of it that fits the budget; those it covers go."""
         prefix = _fitting(prefix, self._budget)
-        if len(prefix.held.tokens) < LEAST:
+        if len(prefix.contents.tokens) < LEAST:
             return
-        self._kept = [p for p in self._kept if not _covers(prefix, p.held)]
+        self._kept = [p for p in self._kept if not _covers(prefix, p.contents)]
         self._kept.append(prefix)
         self._evict()
 
@@ -73,16 +73,16 @@ class PrefixPool:
             self._kept.pop(0)
 
 
-def _covers(prefix: Prefix, held: CacheContents) -> bool:
-    has_state = not prefix.recurrent or len(held.tokens) in prefix.states
-    return has_state and _begins_with(prefix.held, held)
+def _covers(prefix: Prefix, contents: CacheContents) -> bool:
+    has_state = not prefix.recurrent or len(contents.tokens) in prefix.states
+    return has_state and _begins_with(prefix.contents, contents)
 
 
 def _begins_with(longer: CacheContents, shorter: CacheContents) -> bool:
     count = len(shorter.tokens)
     return (
         common(longer.tokens, shorter.tokens, count) == count
-        and longer.made[:count] == shorter.made
+        and longer.conditions[:count] == shorter.conditions
         and longer.first(count).gaps == shorter.gaps
     )
 
@@ -92,11 +92,11 @@ def _fitting(prefix: Prefix, budget: int) -> Prefix:
     nor what ends in a recurrent state."""
     if prefix.nbytes <= budget:
         return prefix
-    count = len(prefix.held.tokens)
+    count = len(prefix.contents.tokens)
     rings = any(rows.first for rows in prefix.rows.values())
     fits = 0 if rings or prefix.recurrent or not count else budget * count // prefix.nbytes
     rows: dict[str, CacheRows] = {
         name: CacheRows(0, r.data[:fits].copy(), r.dtype, r.block)
         for name, r in prefix.rows.items()
     }
-    return Prefix(prefix.name, prefix.held.first(fits), rows, prefix.conversation, prefix.kept)
+    return Prefix(prefix.name, prefix.contents.first(fits), rows, prefix.conversation, prefix.kept)

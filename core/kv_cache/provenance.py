@@ -74,10 +74,10 @@ class Gap(Struct, frozen=True):
 
 
 class CacheContents(Struct, frozen=True):
-    """The token of each position and its provenance, `made`; gaps by ascending full index."""
+    """The token of each position and its conditions; gaps by ascending full index."""
 
     tokens: tuple[int, ...] = ()
-    made: tuple[Conditions, ...] = ()
+    conditions: tuple[Conditions, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     def full_tokens(self) -> list[int]:
@@ -92,7 +92,7 @@ class CacheContents(Struct, frozen=True):
         kept = tuple(
             g for g, at in zip(self.gaps, self.gap_positions(), strict=True) if at < positions
         )
-        return CacheContents(self.tokens[:positions], self.made[:positions], kept)
+        return CacheContents(self.tokens[:positions], self.conditions[:positions], kept)
 
     def gap_positions(self) -> list[int]:
         """Return for each gap the position before which its tokens are missing."""
@@ -110,7 +110,9 @@ class CacheContents(Struct, frozen=True):
             missing[index] = True
         tokens = self.tokens[:keep] + self.tokens[keep + drop :]
         return CacheContents(
-            tokens, self.made[:keep] + self.made[keep + drop :], _gaps(full_tokens, missing)
+            tokens,
+            self.conditions[:keep] + self.conditions[keep + drop :],
+            _gaps(full_tokens, missing),
         )
 
     def missing(self) -> list[bool]:

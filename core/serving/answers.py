@@ -167,16 +167,16 @@ class AnswerService:
         return embedding.result.result()
 
     def answer_tokens(self, response: str) -> AnswerTokens:
-        batch, held = self._queue.call(lambda batch: (batch, self._held(response, batch)))
+        batch, cached = self._queue.call(lambda batch: (batch, self._cached(response, batch)))
         shape = batch.runner.model_file.model.shape
         tokenizer = batch.runner.model_file.tokenizer
         has_queries = any(layer.queries for layer in batch.layers)
         return AnswerTokens(
             response,
-            held.tokens,
-            tuple(completed_texts(tokenizer, held.tokens)),
-            min(held.prompt_tokens, len(held.tokens)),
-            0 if has_queries else len(held.tokens),
+            cached.tokens,
+            tuple(completed_texts(tokenizer, cached.tokens)),
+            min(cached.prompt_tokens, len(cached.tokens)),
+            0 if has_queries else len(cached.tokens),
             shape.layers,
             shape.heads,
         )
@@ -192,7 +192,7 @@ class AnswerService:
         finished: list[Event] = []
 
         def begun(batch: Batch) -> tuple[ResponseReplay, Parts[Event]]:
-            find = partial(self._held, batch=batch)
+            find = partial(self._cached, batch=batch)
             replay = ResponseReplay(batch, find(response), find)
             check(question.size(request, replay))
             return replay, question.run(request, replay)
@@ -208,7 +208,7 @@ class AnswerService:
                 return None
 
         def on_executor(batch: Batch) -> Where | None:
-            replay.renew(batch, self._held(response, batch))
+            replay.renew(batch, self._cached(response, batch))
             return next_part()
 
         where: Where | None = "executor"
@@ -218,7 +218,7 @@ class AnswerService:
             where = self._queue.call(on_executor) if where == "executor" else next_part()
         return finished[0]
 
-    def _held(self, response: str, batch: Batch) -> CachedResponse:
+    def _cached(self, response: str, batch: Batch) -> CachedResponse:
         """Find what the cache has of a response. Only the engine's thread calls it."""
         running = self._queue.scheduler.running
         return self._responses.find(response, running, batch.pool)

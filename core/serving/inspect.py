@@ -100,8 +100,8 @@ class Responses:
         for answer in running:
             if answer.request.response == name:
                 paged = answer.paged
-                held, prompt = paged.tokens[: paged.computed], answer.writer.prompt_tokens
-                return _held(name, held, prompt, paged.pages, paged.changes, pool)
+                read, prompt = paged.tokens[: paged.computed], answer.writer.prompt_tokens
+                return _cached(name, read, prompt, paged.pages, paged.changes, pool)
         ended = self._ended.get(name)
         pages = list[int]()
         for ticket in ended.tickets if ended else ():
@@ -117,10 +117,10 @@ class Responses:
                 else f"there is no answer of the name {name}, or it has not begun"
             )
         tokens = ended.tokens[: len(pages) * PAGE]
-        return _held(name, tokens, ended.prompt_tokens, pages, ended.changes, pool)
+        return _cached(name, tokens, ended.prompt_tokens, pages, ended.changes, pool)
 
 
-def _held(
+def _cached(
     name: str,
     tokens: Sequence[int],
     prompt_tokens: int,
@@ -130,8 +130,8 @@ def _held(
 ) -> CachedResponse:
     windows_from, windows = 0, pool.windows
     if windows is not None:
-        held = [windows.has(page) for page in pages[: pages_for(len(tokens))]]
-        lost = len(held) - held[::-1].index(False) if False in held else 0
+        has = [windows.has(page) for page in pages[: pages_for(len(tokens))]]
+        lost = len(has) - has[::-1].index(False) if False in has else 0
         windows_from = min(lost * PAGE, len(tokens))
     table = np.array(pages, np.int32)
     return CachedResponse(name, tuple(tokens), prompt_tokens, table, changes, windows_from)
@@ -144,27 +144,27 @@ class ResponseRows:
     note = ""  # where no queries are kept nothing is copied: `check_attention`
 
     def __init__(
-        self, batch: Batch, held: CachedResponse, layers: Collection[int], rows: range
+        self, batch: Batch, response: CachedResponse, layers: Collection[int], rows: range
     ) -> None:
         """Copy, on the engine's thread."""
-        self._batch, self._held = batch, held
+        self._batch, self._response = batch, response
         self.layers = batch.layers
         self.rows = rows
         self._queries = {
-            layer: _read(batch, name, held, rows.start, rows.stop)
+            layer: _read(batch, name, response, rows.start, rows.stop)
             for layer in layers
             if (name := self.layers[layer].queries)
         }
-        length = len(held.tokens)
+        length = len(response.tokens)
         self._keys = {
-            layer: _read(batch, self.layers[layer].keys, held, 0, length)
+            layer: _read(batch, self.layers[layer].keys, response, 0, length)
             for layer in layers
             if self.layers[layer].attends
         }
 
     @property
     def length(self) -> int:
-        return len(self._held.tokens)
+        return len(self._response.tokens)
 
     @property
     def ring_rows(self) -> int:
@@ -172,10 +172,10 @@ class ResponseRows:
 
     def first_held(self, layer: CacheLayer) -> int:
         """Return the first position whose key a layer's cache has."""
-        return first_held(self._held, layer)
+        return first_held(self._response, layer)
 
     def rows_of(self, layer: int) -> range:
-        first = max(self.rows.start, self._held.first_row(self.layers[layer].window))
+        first = max(self.rows.start, self._response.first_row(self.layers[layer].window))
         return range(min(first, self.rows.stop), self.rows.stop)
 
     def common_rows(self, layers: Iterable[int]) -> range:
@@ -183,7 +183,7 @@ class ResponseRows:
         return range(first, self.rows.stop)
 
     def tokens(self) -> tuple[int, ...]:
-        return self._held.tokens
+        return self._response.tokens
 
     def columns(self, layer: int) -> int:
         return self.length
@@ -225,12 +225,12 @@ def check_attention(batch: Batch, layer: int, heads: Sequence[int]) -> Attention
     return attention
 
 
-def copy_for(batch: Batch, held: CachedResponse, request: ReadAttentionRows) -> ResponseRows:
+def copy_for(batch: Batch, response: CachedResponse, request: ReadAttentionRows) -> ResponseRows:
     """Copy what these attention rows are made of: of the layers that are asked for, or of all
     for a rollout. What is not there is left out: the reader of the rows says so."""
     if request.mode == "rollout":
         layers = set(range(len(batch.layers)))
-        check_rollout(len(layers), len(held.tokens))
+        check_rollout(len(layers), len(response.tokens))
     else:
         wanted = (
             {layer for layer, _ in request.heads} if request.mode == "heads" else {request.layer}
@@ -240,30 +240,30 @@ def copy_for(batch: Batch, held: CachedResponse, request: ReadAttentionRows) -> 
         layers = {layer for layer in layers if batch.layers[layer].attends}
     for layer in layers:
         check_attention(batch, layer, (0,))
-    rows, position = range(len(held.tokens)), request.position
+    rows, position = range(len(response.tokens)), request.position
     windows = [batch.layers[layer] for layer in layers]
-    if request.mode == "rollout" and any(held.first_row(layer.window) for layer in windows):
+    if request.mode == "rollout" and any(response.first_row(layer.window) for layer in windows):
         raise RequestError(
             "a rollout begins with the first token, whose keys are no longer in the caches of "
             "layers with a window"
         )
     if request.direction == "from":
-        held.check_seen(position, windows)
+        response.check_seen(position, windows)
     if request.direction == "from" and request.mode != "rollout" and position in rows:
         rows = range(position, position + 1)  # the engine's thread copies no query in vain
-    return ResponseRows(batch, held, layers, rows)
+    return ResponseRows(batch, response, layers, rows)
 
 
-def first_held(held: CachedResponse, layer: CacheLayer) -> int:
+def first_held(response: CachedResponse, layer: CacheLayer) -> int:
     """Return the first position that a layer's cache has."""
-    return held.windows_from if layer.window else 0
+    return response.windows_from if layer.window else 0
 
 
 class TracedResponse(Struct, frozen=True):
     """A response as a `TracedSession` (core/inspect/lesson/recording.py)."""
 
     batch: Batch
-    held: CachedResponse
+    response: CachedResponse
 
     @property
     def executor(self) -> Executor:
@@ -276,66 +276,66 @@ class TracedResponse(Struct, frozen=True):
     @property
     def gains(self) -> Gains:
         ones = tuple((1.0,) * len(row) for row in self.batch.runner.session.gains)
-        return ones if self.held.changes.gains is None else self.held.changes.gains
+        return ones if self.response.changes.gains is None else self.response.changes.gains
 
     def tokens(self) -> tuple[int, ...]:
-        return self.held.tokens
+        return self.response.tokens
 
     def checked(self, values: Values, what: str) -> Values:
         return self.batch.runner.session.checked(values, what)
 
 
-def trace(batch: Batch, held: CachedResponse, asked: FollowToken) -> TokenTrace:
+def trace(batch: Batch, response: CachedResponse, asked: FollowToken) -> TokenTrace:
     """Return all numbers of a token as the lesson has them, without texts; the cache stays as it
     is. Errors as of `trace_run`, and RequestError for models with recurrent states."""
-    check_position(asked.position, held.tokens)
+    check_position(asked.position, response.tokens)
     if batch.pool.states is not None:
         raise RequestError(
             "of models with recurrent states only tokens of the chat, and of texts in Python, are "
             "traced"
         )
-    step = _step_again(batch, held, asked.position)
+    step = _step_again(batch, response, asked.position)
     plan = batch.program.plan_of(step)
-    read = partial(kept, batch, held)
-    run = TracedRun(TracedResponse(batch, held), plan, step, 0, asked.position, read)
+    read = partial(kept, batch, response)
+    run = TracedRun(TracedResponse(batch, response), plan, step, 0, asked.position, read)
     return trace_run(run, batch.runner.attention, asked)
 
 
-def _step_again(batch: Batch, held: CachedResponse, position: int) -> Step:
+def _step_again(batch: Batch, response: CachedResponse, position: int) -> Step:
     """Return the step that runs a token of a response once more, over what the cache holds;
     raise RequestError where it holds not all that the token sees."""
-    held.check_seen(position, batch.layers)
-    pages, slot = held.pages[: pages_for(position + 1)], batch.slots.slot_of(held.changes)
-    token = np.array([held.tokens[position]], np.int32)
+    response.check_seen(position, batch.layers)
+    pages, slot = response.pages[: pages_for(position + 1)], batch.slots.slot_of(response.changes)
+    token = np.array([response.tokens[position]], np.int32)
     return batch.step(token, (Segment(position, 1, 1, pages, slot),))
 
 
-def kept(batch: Batch, held: CachedResponse, tensor: Tensor, positions: range) -> F32:
+def kept(batch: Batch, response: CachedResponse, tensor: Tensor, positions: range) -> F32:
     """Return the values of a cache's rows, float32 [positions, columns]."""
-    data = _read(batch, tensor.name, held, positions.start, positions.stop)
+    data = _read(batch, tensor.name, response, positions.start, positions.stop)
     return rows.decode(data, tensor.dtype, tensor.shape[1], tensor.block)
 
 
 def _read(
-    batch: Batch, name: str, held: CachedResponse, first: int, last: int
+    batch: Batch, name: str, response: CachedResponse, first: int, last: int
 ) -> NDArray[np.uint8]:
     """Return copies of the rows of positions first..last-1, page by page; those of others where
     a cache with a window does not have them."""
     tensor = _state(batch, name)
     parts = [np.zeros((0, tensor_row_bytes(tensor)), np.uint8)]
-    for row, count in places(batch, held, tensor, range(first, last)):
+    for row, count in places(batch, response, tensor, range(first, last)):
         parts.append(batch.executor.read_state(name, row, count))
     return np.concatenate(parts)
 
 
 def places(
-    batch: Batch, held: CachedResponse, tensor: Tensor, positions: range
+    batch: Batch, response: CachedResponse, tensor: Tensor, positions: range
 ) -> list[tuple[int, int]]:
     """Return the runs (row, count) of a state tensor in which positions of a response lie, page by
     page."""
     shape, found = batch.program.pages, []
     assert shape is not None
-    pages = shape.places(held.pages, tensor.shape[0], tensor.ring, batch.pool.window_table)
+    pages = shape.places(response.pages, tensor.shape[0], tensor.ring, batch.pool.window_table)
     for index in range(positions.start // PAGE, pages_for(positions.stop)):
         begin = max(positions.start, index * PAGE)
         end = min(positions.stop, (index + 1) * PAGE)

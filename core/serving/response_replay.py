@@ -47,10 +47,10 @@ class ResponseReplay:
     version = epoch = 0  # its tokens never change, and what they were computed with
 
     def __init__(
-        self, batch: Batch, held: CachedResponse, find: Callable[[str], CachedResponse]
+        self, batch: Batch, cached: CachedResponse, find: Callable[[str], CachedResponse]
     ) -> None:
         """Take what finds responses by name; only the engine's thread calls it."""
-        self._batch, self._held, self.length = batch, held, len(held.tokens)
+        self._batch, self._cached, self.length = batch, cached, len(cached.tokens)
         self._find, self._others = find, list[ResponseReplay]()
         self._slots = StateSlots(batch.executor)
         self._is_scratch = False
@@ -71,7 +71,7 @@ class ResponseReplay:
     @property
     def gains(self) -> Gains:
         ones = tuple((1.0,) * len(row) for row in self._batch.runner.session.gains)
-        return ones if self._held.changes.gains is None else self._held.changes.gains
+        return ones if self._cached.changes.gains is None else self._cached.changes.gains
 
     @property
     def rows(self) -> range:
@@ -82,24 +82,24 @@ class ResponseReplay:
     def layers(self) -> tuple[AttentionLayer, ...]:
         return self._batch.layers
 
-    def renew(self, batch: Batch, held: CachedResponse) -> None:
+    def renew(self, batch: Batch, cached: CachedResponse) -> None:
         """Go on with the pages that the response has now; GoneError where these hold less of it, or
         are another executor's."""
-        if batch is not self._batch or held.tokens[: self.length] != self._held.tokens:
-            raise GoneError(f"the cache has begun to give up {self._held.name}: ask again")
-        self._held = CachedResponse(
-            held.name,
-            self._held.tokens,
-            held.prompt_tokens,
-            held.pages,
-            held.changes,
-            held.windows_from,
+        if batch is not self._batch or cached.tokens[: self.length] != self._cached.tokens:
+            raise GoneError(f"the cache has begun to give up {self._cached.name}: ask again")
+        self._cached = CachedResponse(
+            cached.name,
+            self._cached.tokens,
+            cached.prompt_tokens,
+            cached.pages,
+            cached.changes,
+            cached.windows_from,
         )
         for other in self._others:
-            other.renew(batch, self._find(other._held.name))
+            other.renew(batch, self._find(other._cached.name))
 
     def tokens(self) -> tuple[int, ...]:
-        return self._held.tokens
+        return self._cached.tokens
 
     def check(self) -> None:
         """Do nothing: copies stay, and `renew` checks the pages."""
@@ -111,10 +111,10 @@ class ResponseReplay:
         return self.length
 
     def oldest(self, layer: CacheLayer) -> int:
-        return inspect.first_held(self._held, layer)
+        return inspect.first_held(self._cached, layer)
 
     def kept(self, tensor: Tensor, positions: range) -> F32:
-        return inspect.kept(self._batch, self._held, tensor, positions)
+        return inspect.kept(self._batch, self._cached, tensor, positions)
 
     @contextmanager
     def response(self, name: str) -> Iterator[OtherText]:
@@ -130,14 +130,14 @@ class ResponseReplay:
         for layer in layers:
             inspect.check_attention(self._batch, layer, (0,))
         positions = range(self.length) if rows is None else rows
-        return ResponseRows(self._batch, self._held, layers, positions)
+        return ResponseRows(self._batch, self._cached, layers, positions)
 
     def rows_reader(self, request: ReadAttentionRows) -> AttentionRowsReader:
-        return AttentionRowsReader(inspect.copy_for(self._batch, self._held, request))
+        return AttentionRowsReader(inspect.copy_for(self._batch, self._cached, request))
 
     def trace(self, request: FollowToken) -> TokenTrace:
         """Raise RequestError for models with recurrent states, too."""
-        found = inspect.trace(self._batch, self._held, request)
+        found = inspect.trace(self._batch, self._cached, request)
         return with_texts(self._batch.runner.model_file.tokenizer, found)
 
     def nearest(self, length: int, end: int) -> tuple[int, State | None]:
@@ -162,7 +162,7 @@ class ResponseReplay:
         if states is None:
             return length, None
         for index in range(length // PAGE - 1, -1, -1):
-            slot = states.of(int(self._held.pages[index]))
+            slot = states.of(int(self._cached.pages[index]))
             if slot is not None:
                 return (index + 1) * PAGE, slot
         return 0, None
@@ -176,9 +176,9 @@ class ResponseReplay:
         gains: Gains | None = None,
         tokens: Sequence[int] | None = None,
     ) -> State:
-        batch, held, states = self._batch, self._held, self._batch.pool.states
+        batch, cached, states = self._batch, self._cached, self._batch.pool.states
         if not self._is_scratch:
-            held.check_seen(start, batch.layers)
+            cached.check_seen(start, batch.layers)
         slot = states.allocate() if states is not None else 0
         if slot is None:
             raise RequestError(
@@ -187,9 +187,9 @@ class ResponseReplay:
         try:
             if state:
                 self._slots.write(slot, state)
-            ids = np.array((held.tokens if tokens is None else tokens)[start:end], np.int32)
-            pages = held.pages[: pages_for(end)]
-            changes = held.changes if gains is None else replace(held.changes, gains=gains)
+            ids = np.array((cached.tokens if tokens is None else tokens)[start:end], np.int32)
+            pages = cached.pages[: pages_for(end)]
+            changes = cached.changes if gains is None else replace(cached.changes, gains=gains)
             weighed = batch.slots.slot_of(changes)
             slots = slot if state else NO_STATE, slot
             run(batch.step(ids, (Segment(start, end - start, 1, pages, weighed, slots),)))
@@ -200,20 +200,20 @@ class ResponseReplay:
 
     @contextmanager
     def scratch(self, start: int, end: int) -> Iterator[None]:
-        batch, held, saved = self._batch, self._held, []
+        batch, cached, saved = self._batch, self._cached, []
         if start:
-            held.check_seen(start, batch.layers)
-        pages, windows = held.pages[start // PAGE : pages_for(end)], batch.pool.windows
-        room = len(held.pages) * PAGE
+            cached.check_seen(start, batch.layers)
+        pages, windows = cached.pages[start // PAGE : pages_for(end)], batch.pool.windows
+        room = len(cached.pages) * PAGE
         if end > room:
             raise RequestError(
-                f"{end:,} tokens do not fit into the part of the cache that {held.name} has, of "
+                f"{end:,} tokens do not fit into the part of the cache that {cached.name} has, of "
                 f"{room:,} positions"
             )
         if windows is not None and not all(windows.has(int(page)) for page in pages):
             raise RequestError(
                 f"what token {start} sees is no longer in the caches of layers with a window: "
-                f"expected a position from {held.windows_from} on"
+                f"expected a position from {cached.windows_from} on"
             )
         for tensor in written_tensors(batch.program.plans[0]):
             for row, count in self.places(tensor, range(start, end)):
@@ -228,7 +228,7 @@ class ResponseReplay:
                 batch.executor.write_state(name, row, rows)
 
     def places(self, tensor: Tensor, positions: range) -> list[tuple[int, int]]:
-        return inspect.places(self._batch, self._held, tensor, positions)
+        return inspect.places(self._batch, self._cached, tensor, positions)
 
     def checked(self, values: Values, what: str) -> Values:
         return self._batch.runner.session.checked(values, what)

@@ -26,14 +26,14 @@ Log = Callable[[Level, str], None]
 OUT_OF_MEMORY = (OutOfMemoryError, OutOfDeviceMemoryError)
 
 
-def take_out(runner: AnyRunner, log: Log) -> Prefix | None:
+def copy_prefix(runner: AnyRunner, log: Log) -> Prefix | None:
     """Return what the cache holds; None if that is nothing, or the device cannot return it."""
     if not isinstance(runner, Runner) or not runner.model_info.continues:
         return None
     if not runner.session.context_used:
         return None
     try:
-        return runner.session.take_out()
+        return runner.session.copy_prefix()
     except DeviceError as error:
         log("warning", f"the cache is lost with the device ({error}); it is computed again")
         return None
@@ -53,7 +53,7 @@ def hand_over(kept: Prefix | None, old: AnyRunner, new: AnyRunner) -> None:
         new.set_gains(old.gains)
         _read_again(new.translator, old.source_encoder.tokens(), old.session)
     elif kept is not None:
-        new.session.take_in(kept)
+        new.session.restore_prefix(kept)
 
 
 def _read_again(translator: Translator, source: Sequence[int], old: Session) -> None:
@@ -81,7 +81,7 @@ def save(runner: Runner, path: Path) -> int:
     """Save the cache and return the bytes written. RequestError where there is nothing to save and
     for an encoder-decoder, FileError where it cannot be written."""
     _check_kept(runner)
-    return on_disk.save(path, runner.session.take_out(), identity(runner))
+    return on_disk.save(path, runner.session.copy_prefix(), identity(runner))
 
 
 def open_saved(
@@ -93,14 +93,14 @@ def open_saved(
     session = runner.session
     vocabulary = runner.model_info.vocabulary
     prefix = on_disk.load(path, known or identity(runner), session.cache, vocabulary)
-    if len(prefix.held.tokens) > session.context:
+    if len(prefix.contents.tokens) > session.context:
         raise on_disk.OtherCacheError(
             path,
             f"expected at most {session.context} tokens, as many as the context holds, "
-            f"found {len(prefix.held.tokens)}",
+            f"found {len(prefix.contents.tokens)}",
             "context",
         )
-    count = session.take_in(replace(prefix, conversation=conversation))
+    count = session.restore_prefix(replace(prefix, conversation=conversation))
     try:
         on_disk.files_of(prefix).check()
     except FileError:

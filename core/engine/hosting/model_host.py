@@ -245,16 +245,16 @@ class ModelHost:
         if old is None:
             raise problem
         self._log("info", f"{problem} Trying again without the executor that is in use.")
-        kept = cache_transfer.take_out(old, self._log)
+        kept = cache_transfer.copy_prefix(old, self._log)
         self._close_runner()
         try:
             runner = self._start(file, options, self._progress_of(handle))
         except LlmLiteError:
             runner = self._start_anyway(file, partial(self._start, progress=self._unless_closing))
-            self._take_over(runner, old, kept, handle)
+            self._put_in_place(runner, old, kept, handle)
             raise
         self.options = options
-        self._take_over(runner, old, kept, handle)
+        self._put_in_place(runner, old, kept, handle)
 
     def _begin(
         self, file: ModelFile, options: EngineOptions, progress: loader.Progress
@@ -309,7 +309,7 @@ class ModelHost:
         try:
             if runner.session.changes.shifts:
                 moved.enable_shifts()
-            moved.session.take_over(runner.session)
+            moved.session.continue_from(runner.session)
         except BaseException as error:
             moved.executor.close()
             if isinstance(error, MemoryError):
@@ -360,11 +360,11 @@ class ModelHost:
     def _replace_runner(self, runner: AnyRunner, handle: Handle | None = None) -> None:
         old = self.loaded
         assert old is not None
-        kept = cache_transfer.take_out(old, self._log)
+        kept = cache_transfer.copy_prefix(old, self._log)
         self._close_runner()
-        self._take_over(runner, old, kept, handle)
+        self._put_in_place(runner, old, kept, handle)
 
-    def _take_over(
+    def _put_in_place(
         self, runner: AnyRunner, old: AnyRunner, kept: Prefix | None, handle: Handle | None
     ) -> None:
         """Go on with another runner, for which a command has asked, or none."""

@@ -112,7 +112,7 @@ class LearnedDrafts:
         if self._table is None:
             self._open()
         elif self._pending:
-            self._take_in(self._pending.pop(0))
+            self._learn_from(self._pending.pop(0))
         elif self._since_saving >= SAVED_EVERY:
             self._save()
         else:
@@ -124,7 +124,7 @@ class LearnedDrafts:
         if self._pending and self._table is None:
             self._open()
         while self._pending:
-            self._take_in(self._pending.pop(0))
+            self._learn_from(self._pending.pop(0))
         if self._unsaved:
             self._save()
 
@@ -175,7 +175,7 @@ class LearnedDrafts:
         except FileError as error:
             self._log(f"learned drafts: {error}; they begin with nothing learned")
 
-    def _take_in(self, answer: tuple[int, ...]) -> None:
+    def _learn_from(self, answer: tuple[int, ...]) -> None:
         self._notice_deletion()
         self._unsaved.append(answer)
         self._since_saving += len(answer)

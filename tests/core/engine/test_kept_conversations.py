@@ -96,7 +96,7 @@ def test_what_was_kept_is_not_read_again(kept):
     assert kept.client.until(CacheStatus).length == checked.tokens
     tokens, stats = kept.next()
     assert tokens == expected and stats.reused_tokens == checked.tokens == before.reused_tokens
-    assert kept.client.engine._host.runner.session.take_out().conversation == 7
+    assert kept.client.engine._host.runner.session.copy_prefix().conversation == 7
 
 
 def test_recurrent_states_are_kept_with_it(recurrent):
@@ -263,7 +263,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(kept):
 
 def test_saving_stops_between_two_tensors(kept, tmp_path):
     runner = kept.client.engine._host.runner
-    prefix = runner.session.take_out()
+    prefix = runner.session.copy_prefix()
     assert all(isinstance(rows.data, np.ndarray) for rows in prefix.rows.values())
     with pytest.raises(FileError):
         on_disk.save(tmp_path / "no" / "x.kv", prefix, cache_transfer.identity(runner))

@@ -95,7 +95,7 @@ def test_what_is_forgotten_when_the_context_is_full(both, backend, overflow):
     options = PrefillOptions(overflow, head=20, name="one", conversation=1)
     prompt = PROMPT[: PAGE + 20]
     said, _ = same(runners, lambda r: answer(r.session, prompt, options, max_new_tokens=60))
-    gaps = same(runners, lambda r: r.session.cache.held)
+    gaps = same(runners, lambda r: r.session.cache.contents)
     assert gaps.gaps and len(said) == 60
     longer = [*prompt, *said, 9]
     assert same(runners, lambda r: answer(r.session, longer, options))[1] > 0
@@ -114,7 +114,7 @@ def test_drafts_change_no_bit(both, backend):
         assert session.tokens_ahead == tuple(draft)
         rows += [session.decode(token) for token in tokens[1:]]
         logits.append(np.stack(rows))
-        states.append(session.take_out().rows)
+        states.append(session.copy_prefix().rows)
     np.testing.assert_array_equal(*logits)
     for name, rows in states[0].items():
         np.testing.assert_array_equal(rows.data, states[1][name].data)
@@ -140,7 +140,9 @@ def test_a_position_by_prompt_and_decoded(both, mode, activations, error):
         logits = session.prefill(PROMPT[:read])
         for token in PROMPT[read:]:
             logits = session.decode(token)
-        rows = {name: kept.data.view(np.float32) for name, kept in session.take_out().rows.items()}
+        rows = {
+            name: kept.data.view(np.float32) for name, kept in session.copy_prefix().rows.items()
+        }
         found.append(rows | {"logits": logits})
     for name, values in found[0].items():
         np.testing.assert_allclose(found[1][name], values, rtol=0, atol=error)
@@ -155,11 +157,11 @@ def test_one_goes_on_with_what_the_other_holds(both, backend, tmp_path):
         source.session.prefill(PROMPT)
         path = tmp_path / "kept.kv"
         identity = on_disk.Identity("a model", source.session.conditions)
-        on_disk.save(path, source.session.take_out(), identity)
+        on_disk.save(path, source.session.copy_prefix(), identity)
         kept = on_disk.load(path, identity, target.session.cache, 300)
-        for prefix in (source.session.take_out(), kept):
+        for prefix in (source.session.copy_prefix(), kept):
             target.session.clear()
-            assert target.session.take_in(prefix) == len(PROMPT)
+            assert target.session.restore_prefix(prefix) == len(PROMPT)
             assert target.session.tokens() == tuple(PROMPT)
             expected, _ = answer(source.session, [*PROMPT, 9])
             assert answer(target.session, [*PROMPT, 9]) == (expected, len(PROMPT))

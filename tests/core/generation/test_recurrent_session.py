@@ -165,7 +165,7 @@ def test_another_executor_goes_on(each_recurrent_folder, fresh):
         running(each_recurrent_folder, exact("numpy")) as two,
     ):
         one.session.prefill(text)
-        two.session.take_over(one.session)
+        two.session.continue_from(one.session)
         assert two.session.context_used == len(text)
         assert np.abs(two.session.decode(45) - fresh([*text, 45])).max() < CLOSE
 

@@ -29,7 +29,7 @@ def state_of(client):
     """All that a step writes, and what is told of it."""
     session = client.engine._host.runner.session
     source = client.engine._host.runner.attention
-    rows = {name: rows.data.copy() for name, rows in session.take_out().rows.items()}
+    rows = {name: rows.data.copy() for name, rows in session.copy_prefix().rows.items()}
     first, length = session.committed.rows.start, session.committed.length
     for tensor in session.executor.program.plans[0].tensors:
         if "quer" in tensor.name and tensor.kind.value == "state":

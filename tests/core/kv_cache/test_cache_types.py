@@ -45,12 +45,12 @@ def test_a_saved_cache_comes_back_on_every_executor(
     with running(tiny_llama, exact(keys=keys, values=values, context=64)) as runner:
         runner.session.prefill(TOKENS)
         cache_transfer.save(runner, path)
-        mine = runner.session.take_out()
+        mine = runner.session.copy_prefix()
     options = exact(backend, keys=keys, values=values, context=64)
     with running(tiny_llama, options, device=device) as other:
         assert cache_transfer.open_saved(other, path) == 40
-        its = other.session.take_out()
-        assert {made.precision for made in its.held.made} == {"int4"}
+        its = other.session.copy_prefix()
+        assert {made.precision for made in its.contents.conditions} == {"int4"}
         for name, rows in mine.rows.items():
             assert np.array_equal(rows.data[:40], its.rows[name].data)
         assert other.session.prepare([*TOKENS, 7]).reused == 40
@@ -107,7 +107,7 @@ def test_a_cache_is_taken_over_by_one_of_another_type(
     ):
         old.session.prefill(TOKENS)
         expected = cache_of(old)
-        cache_transfer.hand_over(cache_transfer.take_out(old, print), old, new)
+        cache_transfer.hand_over(cache_transfer.copy_prefix(old, print), old, new)
         assert new.session.tokens() == tuple(TOKENS)
         for name, found in cache_of(new).items():
             most = np.abs(expected[name]).max()
@@ -116,7 +116,7 @@ def test_a_cache_is_taken_over_by_one_of_another_type(
                 <= (OFF[after] if before != after else 0) * most
             )
         precision = coarsest(PRECISION[before], PRECISION[after])
-        assert {made.precision for made in new.session.cache.held.made} == {precision}
+        assert {made.precision for made in new.session.cache.contents.conditions} == {precision}
         finer = PRECISIONS.index(PRECISION[after]) < PRECISIONS.index(precision)
         resumed = new.session.prepare([*TOKENS, 7], PrefillOptions(resumed=True))
         assert resumed.reused == 40

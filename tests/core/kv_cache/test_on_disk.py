@@ -51,7 +51,7 @@ def test_what_comes_back_is_what_was_there(tiny_llama, device, runner, saved, ba
     with running(tiny_llama, exact(backend, context=64), device=device) as other:
         assert cache_transfer.open_saved(other, saved) == 40
         assert other.session.tokens() == tuple(range(40))
-        mine, its = runner.session.take_out(), other.session.take_out()
+        mine, its = runner.session.copy_prefix(), other.session.copy_prefix()
         for name, rows in mine.rows.items():
             assert np.array_equal(rows.data[:40], its.rows[name].data)
         prompt = [*range(40), 7]
@@ -126,8 +126,8 @@ def test_damage_is_a_file_error(runner, saved, tmp_path_factory, data):
         assert str(path) in str(error)
     else:  # what is not rows has no checksum, but whatever it says now is sound
         assert kind == "flip"
-        assert all(0 <= t < VOCABULARY for t in found.held.tokens)
-        assert all(len(rows.data) == len(found.held.tokens) for rows in found.rows.values())
+        assert all(0 <= t < VOCABULARY for t in found.contents.tokens)
+        assert all(len(rows.data) == len(found.contents.tokens) for rows in found.rows.values())
 
 
 @pytest.mark.parametrize(

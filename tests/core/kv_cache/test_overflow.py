@@ -67,7 +67,7 @@ def test_tokens_without_end_and_the_next_turn_goes_on(session, reading):
     assert len(tokens) == 110, "three times the context"
     cache = session.cache
     assert len(cache) <= CONTEXT
-    assert cache.held.full_tokens() == tokens[:-1], "nothing is lost track of"
+    assert cache.contents.full_tokens() == tokens[:-1], "nothing is lost track of"
     keep = SINKS if reading is ROLLING else 10
     assert cache.tokens[:keep] == tokens[:keep]
     held = len(cache)
@@ -75,7 +75,7 @@ def test_tokens_without_end_and_the_next_turn_goes_on(session, reading):
     prepared = session.prepare(turn, reading)
     assert prepared.reused >= held - CONTEXT // 2
     assert np.isfinite(session.prefill(turn, reading=reading)).all()
-    assert session.cache.held.full_tokens() == turn
+    assert session.cache.contents.full_tokens() == turn
 
 
 @pytest.mark.parametrize("reading", [ROLLING, MIDDLE], ids=["rolling", "middle"])
@@ -86,7 +86,7 @@ def test_a_prompt_longer_than_the_context(session, tiny_llama, reading, length):
     logits = session.prefill(prompt, reading=reading)
     assert prepared.reused == 0
     ((first, last),) = prepared.forgotten
-    assert session.cache.held.full_tokens() == prompt
+    assert session.cache.contents.full_tokens() == prompt
     assert list(session.tokens()) == prompt[:first] + prompt[last:]
     assert session.context_used < CONTEXT, "and there is room for an answer"
     with running(tiny_llama, exact(context=CONTEXT)) as fresh:
@@ -190,7 +190,7 @@ def test_rings_are_copied_out_and_in(tiny_llama):
     prompt = list(range(BEFORE + 45))
     first.prefill(prompt)
     second.prefill([*range(9), 77])
-    assert second.take_in(first.take_out()) == BEFORE + 45
+    assert second.restore_prefix(first.copy_prefix()) == BEFORE + 45
     expected = Session(NumpyExecutor(program, weights)).prefill([*prompt, 3])
     np.testing.assert_allclose(second.prefill([*prompt, 3]), expected, atol=1e-5)
 
@@ -201,14 +201,14 @@ def test_rings_are_as_they_were_after_steps_beside(tiny_llama, count):
     session = Session(NumpyExecutor(program, weights))
     prompt = list(range(BEFORE + 45))
     session.prefill(prompt)
-    before, said = session.take_out(), session.committed
+    before, said = session.copy_prefix(), session.committed
     start = len(prompt)
     with session.scratch_steps(start, count):
         for place in range(start, start + count):
             session.run_scratch([7], place)
         assert session.cache.oldest(session.cache.layers[1]) == start + count - PAGE
-    after = session.take_out()
-    assert before.held == after.held
+    after = session.copy_prefix()
+    assert before.contents == after.contents
     assert (said.length, said.oldest) == (session.committed.length, session.committed.oldest)
     for name, rows in before.rows.items():
         assert np.array_equal(rows.data, after.rows[name].data), name
@@ -306,6 +306,6 @@ def test_positions_that_cannot_move_stay_where_they_are(tmp_path, reading, name)
             session.cache.forget(4, 5)
         turn = [*tokens, 1, 2, 3]
         logits = session.prefill(turn, reading=reading).copy()
-        assert session.cache.held.full_tokens() == turn
+        assert session.cache.contents.full_tokens() == turn
         session.clear()
         np.testing.assert_allclose(session.prefill(turn, reading=reading), logits, atol=1e-5)

@@ -43,11 +43,11 @@ def test_the_least_recently_used_goes_first():
     first, second, third = (prefix([i] * 40) for i in range(3))
     for p in (first, second, third):
         pool.put(p)
-    found, points = pool.best(lambda p: 9 if p.held.tokens[0] == 0 else 0)
+    found, points = pool.best(lambda p: 9 if p.contents.tokens[0] == 0 else 0)
     assert (found, points) == (first, 9)
     pool.touch(found)
     pool.put(prefix([7] * 40))
-    held = [p for p in (first, second, third) if pool.covers(p.held)]
+    held = [p for p in (first, second, third) if pool.covers(p.contents)]
     assert held == [first, third]
 
 
@@ -79,5 +79,5 @@ def test_nothing_of_rings_is_cut():
     pool = PrefixPool(50 * 2 * ROW)
     whole = prefix(range(200))
     ring = CacheRows(150, np.zeros((50, ROW), np.uint8), "f16")
-    pool.put(Prefix("ring", whole.held, {"k": whole.rows["k"], "v": ring}))
+    pool.put(Prefix("ring", whole.contents, {"k": whole.rows["k"], "v": ring}))
     assert lengths(pool) == []

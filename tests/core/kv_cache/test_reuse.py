@@ -85,12 +85,12 @@ class Chat:
     def check(self):
         prompt, session = list(self.tokens), self.session
         reused = session.prepare(prompt).reused
-        before = session.take_out()
+        before = session.copy_prefix()
         logits = session.prefill(prompt)
-        after = session.take_out()
+        after = session.copy_prefix()
         for name, rows in before.rows.items():
             assert np.array_equal(rows.data, after.rows[name].data[: len(rows.data)]), name
-        assert len(before.held.tokens) == reused
+        assert len(before.contents.tokens) == reused
         expected = self.bench.fresh(self.mode, prompt, session.gains)
         np.testing.assert_allclose(logits, expected, atol=TOLERANCE)
         assert session.context_used == len(prompt)
@@ -125,11 +125,11 @@ class Chat:
         if any(len(chat) > context for chat in self.chats):
             return
         old = self.session
-        kept = old.take_out()
+        kept = old.copy_prefix()
         self.mode, self.context = mode, context
         self.session = self._session(old.pool)
         self.session.set_gains(old.gains)
-        assert self.session.take_in(kept) == len(kept.held.tokens)
+        assert self.session.restore_prefix(kept) == len(kept.contents.tokens)
         self.check()
 
     def steer(self, gains):
@@ -185,11 +185,11 @@ def test_with_no_budget_nothing_is_kept(bench):
 def test_an_answer_goes_on_with_other_weights_and_the_next_turn_reads_anew(bench):
     chat = Chat(bench, 1 << 20)
     chat.say(list(range(40)))
-    kept = chat.session.take_out()
+    kept = chat.session.copy_prefix()
     chat.mode = "fp16"
     pool = chat.session.pool
     chat.session = chat._session(pool)
-    chat.session.take_in(kept)
+    chat.session.restore_prefix(kept)
     resumed = chat.session.prepare([*chat.tokens, 5], PrefillOptions(resumed=True))
     assert resumed.reused == len(chat.tokens)
     assert chat.session.prepare([*chat.tokens, 5]).reused == 0
@@ -200,7 +200,7 @@ def test_a_switch_in_the_middle_of_an_answer_is_the_engines(tiny_llama):
         old.session.prefill(list(range(60)))
         old.session.prefill([9, 8, 7])
         assert len(old.session.pool.listed()) == 1
-        cache_transfer.hand_over(cache_transfer.take_out(old, print), old, new)
+        cache_transfer.hand_over(cache_transfer.copy_prefix(old, print), old, new)
         assert new.session.tokens() == (9, 8, 7)
         assert new.session.prepare([9, 8, 7, 6]).reused == 3
         assert new.session.prepare([*range(60), 1]).reused == 60

@@ -73,7 +73,7 @@ def test_what_other_gains_made_is_left_out_up_to_the_last_state(recurrent_folder
         session.set_gains(ones)
         cache_transfer.save(runner, path)
         prefix = on_disk.load(path, cache_transfer.identity(runner), session.cache, 300)
-        assert (len(prefix.held.tokens), list(prefix.states)) == (60, [60])
+        assert (len(prefix.contents.tokens), list(prefix.states)) == (60, [60])
         session.set_gains(tuple((0.5,) * len(row) for row in ones))
         session.prefill(text[:100])
         session.set_gains(ones)  # a copy has the last two states, both made with other gains

@@ -172,7 +172,8 @@ def test_what_was_reused_has_no_queries_and_no_memory_would_keep_them(parts):  #
     source = source_of(parts, 1)
     session, tokens = session_of(source), list(range(5, 15))
     session.prefill(tokens)
-    session.take_in(session.take_out())  # as a prefix, or a cache that was kept on disk, comes back
+    # As a prefix, or a cache that was kept on disk, comes back.
+    session.restore_prefix(session.copy_prefix())
     session.prefill([*tokens, 20, 21])
     assert source.rows.start >= len(tokens) - 1
     for wanted in (

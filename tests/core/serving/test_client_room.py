@@ -222,7 +222,7 @@ def test_no_memory_for_a_move_leaves_the_conversation(client, served_model, monk
     def fail():
         raise MemoryError
 
-    monkeypatch.setattr(session, "take_out", fail)
+    monkeypatch.setattr(session, "copy_prefix", fail)
     problem = client.end_of(client.send(StartServing()))
     assert problem == "there is no memory to move the conversation"
     assert runner_of(client) is before and session.context_used

@@ -61,14 +61,14 @@ def answer_with(session, prompt, sampling, speculation, *, reading=None, guide=N
 def state(session):
     """All that is left of an answer: what the cache holds, and the queries behind maps."""
     known = replace(session.committed, version=0, epoch=0)
-    rows = {name: rows.data.tobytes() for name, rows in session.take_out().rows.items()}
+    rows = {name: rows.data.tobytes() for name, rows in session.copy_prefix().rows.items()}
     layers = attention_layers(session.executor.program.plans[0])
     rings = {t.name: t for p in session.executor.program.plans for t in p.tensors}
     for ring in (rings[layer.queries] for layer in layers if layer.queries):
         for position in known.rows:
             row = session.executor.read_state(ring.name, position % ring.shape[0], 1)
             rows[f"{ring.name} {position}"] = row.tobytes()
-    return session.cache.held, known, rows
+    return session.cache.contents, known, rows
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -165,11 +165,11 @@ def test_kept_copies_hold_what_is_counted(program):
 
     def script(session):
         list(itertools.islice(items(session, prompt), 14))
-        kept = session.take_out("name")
+        kept = session.copy_prefix("name")
         rows = {name: rows.data.tobytes() for name, rows in kept.rows.items()}
         list(itertools.islice(items(session, prompts(1, seed=9)[0]), 6))
-        taken = session.take_in(kept)
-        return rows, kept.held, taken, session.decode(5).tobytes()
+        taken = session.restore_prefix(kept)
+        return rows, kept.contents, taken, session.decode(5).tobytes()
 
     both(program, script)
 
