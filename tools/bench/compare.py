@@ -89,7 +89,7 @@ class Peer:
         device: DeviceInfo | None = None,
         build: str = "cpu",
     ) -> None:
-        """Of that build of `peers`; with a device on that one, else on the processor."""
+        """Compare with that build of `peers`; with a device on that one, else on the processor."""
         self._sizes = sizes
         python, worker = peers.python_of(folder, build), peers.worker_of(build)
         numbers = [str(threads), str(_ALL_LAYERS if device else 0)]
@@ -201,7 +201,7 @@ def _spreads(rounds: list[Rates]) -> dict[str, Spread]:
 
 
 def _ratios(ours: list[Rates], theirs: list[Rates]) -> dict[str, Spread]:
-    """Of each round."""
+    """Return our rate divided by the peer's, of each round."""
     return _spreads([{k: a[k] / b[k] for k in a} for a, b in zip(ours, theirs, strict=True)])
 
 

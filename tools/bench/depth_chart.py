@@ -111,7 +111,7 @@ def _curve(plot: _Plot, points: Points, kind: str, whose: str) -> Iterator[str]:
 
 
 def apart(labels: list[tuple[float, str, str]]) -> list[tuple[float, str, str]]:
-    """From above to below, moved down where one would lie on the one before."""
+    """Return the labels from above to below, moved down where one would lie on the one before."""
     placed: list[tuple[float, str, str]] = []
     for y, whose, text in sorted(labels):
         lowest = placed[-1][0] + _LABEL_HEIGHT if placed else y

@@ -47,7 +47,7 @@ for line in sys.stdin:
 
 
 def sentences(count: int) -> list[str]:
-    """Of 6 to 29 words, as people write."""
+    """Return sentences of 6 to 29 words, as people write."""
     words = _TEXT.split()
     return [
         " ".join(words[(i * 7 + j) % len(words)] for j in range(6 + i * 5 % 24)).capitalize()
@@ -82,7 +82,7 @@ class Peer:
 
 
 def measure(peer: Peer, mode: Mode, threads: int, rounds: int) -> dict[int, tuple[float, float]]:
-    """By batch: sentences a second of ours and of the peer's, the best rounds."""
+    """Return by batch the sentences a second, ours and the peer's, of the best rounds."""
     file = loader.open_model("all-minilm-l6-v2", lambda *_: None, lambda text: None)
     options = EngineOptions(backend="cpu", mode=mode, threads=threads)
     best: dict[int, tuple[float, float]] = {}

@@ -91,7 +91,7 @@ def summary(report: dict[str, Any]) -> str:
 
 
 def markers_of(report: dict[str, Any]) -> tuple[str, str]:
-    """Between which its table stands."""
+    """Return the two lines of the page that its table stands between."""
     return TABLES[report["table"]].markers
 
 
@@ -145,7 +145,7 @@ def _cell(result: dict[str, Any], key: str, report: dict[str, Any]) -> str:
 
 
 def _spread(result: dict[str, Any], peer: str, key: str) -> dict[str, float]:
-    """Of our ratio to a peer."""
+    """Return the median and the extremes of our ratio to a peer."""
     ratios = result["ratio"] if peer == LLAMA else result["others"][peer]["ratio"]
     found: dict[str, float] = ratios[key]
     return found

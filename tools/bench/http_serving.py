@@ -77,7 +77,8 @@ def together(address: str, clients: int, first: int) -> tuple[float, list[Answer
 
 
 def first_token_ms(address: str, clients: int, first: int, times: int = 8) -> list[float]:
-    """Of requests that come while all places but one are taken by answers that decode."""
+    """Return milliseconds to the first token of requests that come while all places but one are
+    taken by answers that decode."""
     busy = [Answered(address, prompt_of(first + n), 1500) for n in range(clients - 1)]
     threads = [threading.Thread(target=one.run, daemon=True) for one in busy]
     for thread in threads:
@@ -119,7 +120,8 @@ def llama_server(program: str, gguf: str, clients: int, threads: int) -> Iterato
 
 
 class Measured:
-    """Of one server: the best of its rounds, as a busy machine makes it slower and never faster."""
+    """Rates of one server: the best of its rounds, as a busy machine makes it slower, never
+    faster."""
 
     def __init__(self, name: str, address: str, clients: int) -> None:
         self.name, self._address, self._clients = name, address, clients

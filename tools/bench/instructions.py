@@ -61,7 +61,7 @@ def _count_events(call: Callable[[], object]) -> int:
 
 
 def _count_steps(call: Callable[[], object]) -> int:
-    """In a child that marks the beginning and the end of the call with a signal to itself."""
+    """Count in a child that marks the beginning and the end of the call with a signal to itself."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     libc.ptrace.restype = ctypes.c_long

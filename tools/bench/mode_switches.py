@@ -56,7 +56,7 @@ class Talk:
         self.answer = self.engine.submit(command)
 
     def until(self, kind: type[Event], count: int = 1) -> Event:
-        """So many events of a kind from now on; the last."""
+        """Wait for so many events of a kind from now on, and return the last."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             for report in self.engine.wait(0.05):
@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def _options(mode: str, backend: str) -> EngineOptions:
-    """Without a pool: it would fill up with what the window forgets."""
+    """Return options without a pool of prefixes: it would fill up with what the window forgets."""
     return EngineOptions(
         backend=backend,  # type: ignore[arg-type]
         mode=mode,  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def _mean(value: float, limit: float | None) -> str:
 
 
 def _matrices(found: dict[str, Any]) -> list[str]:
-    """Of weights that were never quantized before."""
+    """Return the lines of a table of weights that were never quantized before."""
     lines = [
         f"| {found['matrices']} float matrices of all-MiniLM-L6-v2 | squared error | worst matrix "
         "| bits |",

@@ -160,7 +160,7 @@ def _answered(runner: Runner, tokens: int) -> dict[str, float]:
 
 
 def _session(runner: Runner, cut: Slice | None) -> Session:
-    """With this slice, over the same mapped weights."""
+    """Return a session that runs this slice, over the same mapped weights."""
     if cut is None:
         return runner.session
     program = runner.model.build(replace(runner.build, draft_slice=cut))

@@ -74,7 +74,7 @@ class Timed:
 
 
 def lines(path: str, first: int, last: int) -> str:
-    """Of a file of the repository; the first line is 1."""
+    """Return lines of a file of the repository; the first line is 1."""
     return "\n".join((ROOT / path).read_text("utf-8").splitlines()[first - 1 : last])
 
 
@@ -163,7 +163,7 @@ def weigh_processor_time() -> None:
 
 
 def _drafting(runner: Runner, word: str) -> Speculation | None:
-    """As `--speculate` asks for, with nothing learned from tasks before."""
+    """Return drafts as `--speculate` asks for, with nothing learned from tasks before."""
     found, draft = speculation_of(speculation(word)[0]), runner.draft
     if found is not None and draft is not None:
         found.sources = (*found.sources, source_of(draft.session, draft.file, runner.model_file))
@@ -245,7 +245,7 @@ def _by_source(stats: list[GenerationStats]) -> dict[str, int]:
 def _peer_rows(
     rounds: list[dict[str, llama_cpp_drafts.PeerAnswer]],
 ) -> dict[str, dict[str, float]]:
-    """Of the peer's kinds of drafts: gains over none within a round."""
+    """Return rows for the peer's kinds of drafts: gains over none within a round."""
     rows = {}
     for kind in rounds[0]:
         gains = [one[kind].rate / one[llama_cpp_drafts.NONE].rate for one in rounds]
@@ -277,7 +277,7 @@ def _pairs(
     rounds: int,
     clock: Callable[[], float],
 ) -> Iterator[tuple[Timed, Timed]]:
-    """Without drafts and with, in turns; a first pair warms up."""
+    """Run without drafts and with them, in turns; a first pair warms up."""
     for number in range(rounds + 1):
         found = {}
         for drafts in (False, True) if number % 2 else (True, False):

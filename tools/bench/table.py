@@ -42,7 +42,7 @@ def _command(report: dict[str, Any]) -> str:
 
 
 def markers_of(report: dict[str, Any]) -> tuple[str, str]:
-    """Between which its table stands."""
+    """Return the two lines of the page that its table stands between."""
     if report.get("device", ""):
         return VULKAN_MARKERS
     return AVX2_MARKERS if report.get("isa", "") else MARKERS

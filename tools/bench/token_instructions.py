@@ -26,7 +26,8 @@ KINDS: dict[str, tuple[Mode, str]] = {
 
 
 def step_instructions(folder: Path, mode: Mode, activations: str) -> int:
-    """Of a decode step at position 40 on one thread, less those of a step of no ops."""
+    """Return the instructions of a decode step at position 40 on one thread, less those of a step
+    of no ops."""
     path = write_tiny_llama(folder / "tiny.gguf", **SIZES)
     options = exact(
         "cpu", mode=mode, activations=activations, threads=1, keys="fp16", values="fp16"

@@ -126,7 +126,7 @@ class Pointer:
             self._seen.wait()
 
     def look(self) -> None:
-        """After a frame: whether it showed the last movement."""
+        """Note, after a frame, whether it showed the last movement."""
         shown = imgui.get_io().mouse_pos
         if self._sent and not self._seen.is_set() and (shown.x, shown.y) == self._at:
             self.took.append(1e3 * (time.perf_counter() - self._sent))

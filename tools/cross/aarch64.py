@@ -83,7 +83,8 @@ def main() -> int:
 
 
 def runs_right(case: Case, program: list[Any]) -> bool:
-    """Whether every build is within the tolerance of NumPy, and has the bits that it must have."""
+    """Return whether every build is within the tolerance of NumPy, and has the bits that it must
+    have."""
     found: dict[str, NDArray[np.float32]] = {}
     right = True
     with tempfile.TemporaryDirectory() as folder:

@@ -28,7 +28,7 @@ while True: here[:] = there
 
 @contextmanager
 def busy(cores: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """So many loops, until the block ends."""
+    """Run so many busy loops until the block ends."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     codes = [(COMPUTES, STREAMS)[core % 2] for core in range(cores)]
     loops = [subprocess.Popen([sys.executable, "-c", code], env=environment) for code in codes]

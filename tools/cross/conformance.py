@@ -234,7 +234,7 @@ def installed(client: Client, folder: Path) -> Path | None:
 
 
 def turn(client: Client, programs: Path, address: str) -> tuple[bool, str]:
-    """Whether the client has done its turn, and what it said."""
+    """Return whether the client has done its turn, and what it said."""
     base = f"{address}/v1"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

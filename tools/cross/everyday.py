@@ -74,13 +74,15 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def afresh(model: Model) -> Model:
-    """With nothing in its cache: a prompt that is read on may be computed in other chunks."""
+    """Return the model with nothing in its cache: a prompt that is read on may be computed in
+    other chunks."""
     model._runner.session.clear()
     return model
 
 
 def looping_at(prompt: str, answer: llm_lite.Answer) -> int | None:
-    """After how many tokens the answer loops, by the definition; the whole of it is computed."""
+    """Return after how many tokens the answer loops, by the definition; the whole of it is
+    computed."""
     tokens = list(answer)
     return repeats([t.id for t in tokens], [t.text for t in tokens], request=prompt)
 

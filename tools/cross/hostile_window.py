@@ -152,7 +152,7 @@ class Program:
         return [tuple(json.loads(line)) for line in lines if line.endswith("]")]
 
     def heard(self, *kinds: str) -> bool:
-        """Whether there is a note of one of these kinds since the file was opened."""
+        """Return whether there is a note of one of these kinds since the file was opened."""
         return any(kind in kinds and when > self.opened for kind, when, _ in self.notes())
 
     def appeared(self) -> bool:

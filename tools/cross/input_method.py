@@ -149,7 +149,7 @@ class Desk:
         time.sleep(SETTLING)
 
     def lay_out(self, *names: str) -> bool:
-        """Another keyboard."""
+        """Switch to another layout of the keyboard."""
         return self._do("setxkbmap", *names) == 0
 
     def click(self, at: tuple[int, int]) -> None:
@@ -169,7 +169,7 @@ class Desk:
         return found
 
     def has_kept(self) -> bool:
-        """Whether the history holds the question."""
+        """Return whether the history holds the question."""
         files = [path for kind in ("*.sqlite3*", "*.db*") for path in self.folder.rglob(kind)]
         return any("안녕".encode() in path.read_bytes() for path in files)
 
@@ -243,7 +243,7 @@ def hangul_in_the_system_prompt(desk: Desk) -> None:
 
 
 def hangul_in_the_find_field(desk: Desk) -> None:
-    """It says something of itself while it is empty."""
+    """Compose in the find field, which shows a hint of its own while it is empty."""
     desk.type("gksrmf")
     desk.press("Return")
     time.sleep(2.0)
@@ -262,7 +262,7 @@ def hangul_is_sent_whole(desk: Desk) -> None:
 
 
 def hangul_without_its_daemon(desk: Desk) -> None:
-    """It dies while something is composed: that stays, keys go on, and a new one is found."""
+    """End the daemon while a syllable is composed: it stays, keys go on, and a new one is found."""
     assert desk.daemon is not None
     desk.type("dkssud")
     desk.daemon.kill()

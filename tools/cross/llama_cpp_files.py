@@ -164,7 +164,8 @@ def _logits(
     activations: str = "a32",
     device: Device | None = None,
 ) -> Logits:
-    """Of the first `read` tokens together, then of each of the `decoded` ones behind them."""
+    """Return logits of the first `read` tokens together, then of each of the `decoded` ones
+    behind them."""
     options = exact(backend, context=CONTEXT, activations=activations, pool_budget=0)
     with running(path, options, device=device, every_output=True) as runner:
         rows = [runner.session.logits(tokens[:read])]

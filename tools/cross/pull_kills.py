@@ -87,7 +87,7 @@ def start(hub: TestHub, home: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Its code and all that it said."""
+    """Return the exit code of the process and all that it printed."""
     try:
         out, err = process.communicate(timeout=PATIENCE)
     finally:

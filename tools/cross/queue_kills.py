@@ -70,7 +70,7 @@ def stages_of(home: Path) -> list[int]:
 def kill_once(
     hub: TestHub, home: Path, file: QueueFile, chance: random.Random, tally: Tally
 ) -> bool:
-    """Whether the run came to its end before it was killed."""
+    """Return whether the run came to its end before it was killed."""
     process = start(hub, home, "queue", "run", "--json")
     if chance.random() < LEFT_ALONE:
         ended_by = time.monotonic() + PATIENCE

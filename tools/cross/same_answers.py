@@ -143,7 +143,7 @@ def main() -> int:
 
 
 def _whole(text: str) -> str:
-    """Without the spaces of its ends, and half of a character at its end, which Python tells."""
+    """Return a text without the spaces at its ends, and half of a character, which Python tells."""
     return text.strip(" \n\ufffd")
 
 

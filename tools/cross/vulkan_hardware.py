@@ -70,7 +70,7 @@ def take_for_hardware(device: Device) -> None:
 def _logits(
     path: Path, device: Device, backend: Any, mode: Any, activations: Any, count: int
 ) -> NDArray[np.float32]:
-    """After the prompt and after each decoded token, [1 + DECODED, vocabulary]."""
+    """Return logits after the prompt and after each decoded token, [1 + DECODED, vocabulary]."""
     options = EngineOptions(backend=backend, mode=mode, activations=activations)
     found, at = [], 0
     with running(path, replace(options, context=count + DECODED), device=device) as runner:

@@ -60,7 +60,7 @@ class Session:
         time.sleep(SETTLING)
 
     def close(self) -> None:
-        """As by the button of the window."""
+        """Close the window as its button does."""
         assert self.process is not None
         x11.ask_to_close(self._display, x11.mapped_window(self._display))
         code = self.process.wait(PATIENCE)
