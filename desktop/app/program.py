@@ -304,7 +304,7 @@ def ids_in_front(state: AppState) -> tuple[int, ...] | None:
         return state.in_front.ids
     if state.writes_targets:
         return None if state.translating.asked else ()
-    return None if state.encoding.encoded is not None else ()
+    return None if state.cached.texts else ()
 
 
 def open_first_model(program: Program, source: str | None) -> None:

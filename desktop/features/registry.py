@@ -189,7 +189,7 @@ FEATURES = (
     Feature(
         "tokenizer",
         tokenizer.HANDLERS,
-        replies=tokenizer.REPLIES,
+        asks=tokenizer.TOKENS,
         views=(
             View(
                 "tokenizer", mark("Tokenizer"), ICON_NUMBERS, "upper right", "text", draw_tokenizer
@@ -277,7 +277,13 @@ FEATURES = (
         due=(serving.due,),
         settings={"serving": "serving.choice"},
     ),
-    Feature("encoder", encoder.HANDLERS, replies=encoder.REPLIES, due=(encoder.encode_due,)),
+    Feature(
+        "encoder",
+        encoder.HANDLERS,
+        asks=(encoder.ENCODED, encoder.SIMILARITIES),
+        replies=encoder.REPLIES,
+        due=(encoder.encode_due,),
+    ),
     Feature("translator", translator.HANDLERS, replies=translator.REPLIES),
     Feature("tree", tree.HANDLERS),
     Feature("remote", remote.HANDLERS, remember=remote.remember, restore=remote.restore),

@@ -4,10 +4,11 @@ bar."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from llm_lite.core.encoding.mask_texts import with_word
 from llm_lite.core.messages import (
+    Command,
     CompareTexts,
     EncodeText,
     Ended,
@@ -19,15 +20,16 @@ from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
 from llm_lite.core.text.token_spelling import shown
 from llm_lite.desktop.features.encoder.state import (
-    CompareRequest,
-    EncodeRequest,
     EncodingChoice,
-    EncodingState,
+    Spelling,
+    spelled,
     wanted_text,
     wanted_texts,
 )
 from llm_lite.desktop.features.program import cached_text
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.asking import NOTHING, Slot, replied
+from llm_lite.desktop.features.program.cached_text import CachedText
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.translate import tr
@@ -63,10 +65,12 @@ def choose(action: ChooseEncoding, state: AppState, now: float) -> Result:
 
 
 def put_word(action: PutWord, state: AppState, now: float) -> Result:
-    choice, encoder = state.encoding.choice, encoder_of(state)
+    choice, encoder = state.encoding, encoder_of(state)
     if encoder is None or not encoder.mask_token:
         return state, ()
-    text = choice.shown_filled(encoder.mask_token)
+    text, known = choice.shown_filled(encoder.mask_token), ENCODED.answered(state)
+    if known is None or known.question != EncodeText(text, fills=True):
+        return state, ()  # the candidates are of the text before
     filled = with_word(text, encoder.mask_token, action.number, action.word)
     if filled == text:
         return state, ()
@@ -75,7 +79,7 @@ def put_word(action: PutWord, state: AppState, now: float) -> Result:
 
 
 def undo_word(action: UndoWord, state: AppState, now: float) -> Result:
-    choice = state.encoding.choice
+    choice = state.encoding
     if not choice.before:
         return state, ()
     *before, text = choice.before
@@ -84,39 +88,33 @@ def undo_word(action: UndoWord, state: AppState, now: float) -> Result:
 
 def with_choice(state: AppState, choice: EncodingChoice) -> AppState:
     """Return the state with another page, or other texts on it."""
-    return replace(state, encoding=replace(state.encoding, choice=choice))
+    return replace(state, encoding=choice)
+
+
+# What is encoded for the page, and of pairs for two sentences; it is the text in the cache, too.
+ENCODED: Slot[TextEncoded] = Slot(
+    "encoded text",
+    EncodeText,
+    TextEncoded,
+    subject=lambda state: (state.encoding.mode, state.encoding.pair),
+)
+SIMILARITIES: Slot[TextsCompared] = Slot(
+    "similarities", CompareTexts, TextsCompared, subject=lambda state: state.encoding.mode
+)
 
 
 def encode_due(state: AppState) -> Result:
     """Ask the encoder for what the page shows, where it has changed and nobody is typing."""
-    encoder = encoder_of(state)
-    if encoder is None or state.load is not None or state.encoding.choice.typing:
+    encoder, choice = encoder_of(state), state.encoding
+    if encoder is None or state.load is not None or choice.typing:
         return state, ()
-    state, encoding = _request_encoding(state, encoder)
-    state, comparison = _request_comparison(state)
-    return state, (*encoding, *comparison)
-
-
-def _request_encoding(state: AppState, encoder: EncoderInfo) -> Result:
-    held, asked = state.encoding, wanted_text(state.encoding.choice, encoder)
-    if asked is None:
-        return state, ()
-    wanted = EncodeRequest(held.choice.mode, asked, state.steering.gains, state.executor)
-    if wanted == held.encode_request:
-        return state, ()
-    held = replace(held, encode_request=wanted, encoding=asked)
-    return replace(state, encoding=held), (asked,)
-
-
-def _request_comparison(state: AppState) -> Result:
-    held = state.encoding
-    texts = wanted_texts(held.choice)
-    wanted = CompareRequest(texts, state.steering.gains, state.executor)
-    if not texts or wanted == held.compare_request:
-        return state, ()
-    asked = CompareTexts(texts)
-    held = replace(held, compare_request=wanted, comparing=asked)
-    return replace(state, encoding=held), (asked,)
+    commands: tuple[Command, ...] = ()
+    if (text := wanted_text(choice, encoder)) is not None:
+        state, commands = ENCODED.due(state, text)
+    if texts := wanted_texts(choice):
+        state, more = SIMILARITIES.due(state, CompareTexts(texts))
+        commands = (*commands, *more)
+    return state, commands
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
@@ -127,59 +125,45 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
 
 
 def _encode_replied(event: Event, asked: EncodeText, state: AppState, now: float) -> AppState:
-    """Show maps of this text from now on; an answer to an older question is dropped."""
-    held = state.encoding
-    if asked is not held.encoding:
+    """Keep the answer; from now on maps are of this text. Where it could not be encoded, there are
+    none."""
+    waiting = state.asks.get(ENCODED, NOTHING).waiting
+    if waiting is None or waiting.question is not asked:  # another one was asked since
         return state
-    if isinstance(event, Ended):
-        if event.failure:
-            held = replace(held, encoded_request=held.encode_request, encoded=None)
-            held = replace(held, encode_problem=event.failure)
-        return replace(state, encoding=replace(held, encoding=None))
-    if not isinstance(event, TextEncoded):
-        return state
-    encoding = replace(
-        held,
-        encoded_request=held.encode_request,
-        encoded=event,
-        encode_problem="",
-        version=held.version + 1,
-    )
-    texts = tuple(shown(token.text.strip(" ")) for token in event.tokens)
-    cached = cached_text.plain(state.cached, texts, (), len(texts))
-    return replace(state, encoding=_readable(encoding), cached=cached)
+    state = replied(event, asked, state, now)
+    if isinstance(event, TextEncoded):
+        texts = tuple(shown(token.text.strip(" ")) for token in event.tokens)
+        cached = cached_text.plain(state.cached, texts, (), len(texts))
+        return _readable(replace(state, cached=cached))
+    if isinstance(event, Ended) and event.failure:
+        return replace(state, cached=CachedText(computed=state.cached.computed))
+    return state
 
 
-def _readable(held: EncodingState) -> EncodingState:
+def _readable(state: AppState) -> AppState:
     """Choose an example in English, where the vocabulary does not spell the one that was
     encoded."""
-    if held.spelling == "words" or not held.choice.is_example:
-        return held
-    return replace(held, choice=replace(held.choice, english=True))
-
-
-def _compare_replied(event: Event, asked: CompareTexts, state: AppState, now: float) -> AppState:
-    held = state.encoding
-    if asked is not held.comparing:
+    if spelling(state) == "words" or not state.encoding.is_example:
         return state
-    if isinstance(event, TextsCompared):
-        held = replace(held, compared_request=held.compare_request, compared=event)
-    elif isinstance(event, Ended):
-        if event.failure:
-            held = replace(held, compared_request=held.compare_request, compared=None)
-        held = replace(held, comparing=None, compare_problem=event.failure)
-    return replace(state, encoding=held)
+    return with_choice(state, replace(state.encoding, english=True))
+
+
+def spelling(state: AppState) -> Spelling:
+    """Return how well the model's vocabulary spells what was encoded for the page."""
+    known = ENCODED.answered(state)
+    if known is None or known.answer is None:
+        return "words"
+    return spelled(cast(EncodeText, known.question), known.answer)
 
 
 REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
     EncodeText: _encode_replied,
-    CompareTexts: _compare_replied,
 }
 
 
 def encoder_measures(state: AppState) -> list[tuple[str, str, str]]:
     """Return name, shown text and what it means, from left to right."""
-    answer, encoder = state.encoding.encoded, encoder_of(state)
+    answer, encoder = ENCODED.answer(state), encoder_of(state)
     taken = milliseconds(answer.seconds) if answer else "–"
     most = encoder.most_tokens if encoder else 0
     count = len(answer.tokens) if answer else 0
@@ -195,5 +179,5 @@ def encoder_measures(state: AppState) -> list[tuple[str, str, str]]:
 
 def read_share(state: AppState) -> float:
     """Return the tokens of the text as a share of those that the model reads."""
-    answer, encoder = state.encoding.encoded, encoder_of(state)
+    answer, encoder = ENCODED.answer(state), encoder_of(state)
     return len(answer.tokens) / encoder.most_tokens if answer and encoder else 0.0

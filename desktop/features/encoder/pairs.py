@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
-from llm_lite.core.messages import TextsCompared
+from llm_lite.core.messages import CompareTexts, TextsCompared
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.encoder.model import ChooseEncoding
+from llm_lite.desktop.features.encoder.model import SIMILARITIES, ChooseEncoding
 from llm_lite.desktop.features.encoder.state import (
     LONGEST_SENTENCE,
     MOST_SENTENCES,
@@ -51,7 +52,7 @@ class _Layout(Struct, frozen=True):
 
 
 def draw(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
-    before = state.encoding.choice
+    before = state.encoding
     choice = _draw_sentences(ui, before)
     choice = _draw_similarities(state, ui, choice)
     actions: list[Action] = [ChooseEncoding(choice)] if choice != before else []
@@ -137,49 +138,48 @@ def _draw_add(ui: Ui, choice: EncodingChoice) -> EncodingChoice:
 
 
 def _draw_similarities(state: AppState, ui: Ui, choice: EncodingChoice) -> EncodingChoice:
-    """Draw the similarities of the sentences that were compared last, while they are those that are
-    written."""
-    held, places = state.encoding, state.encoding.choice.compared
-    answer = held.compared
+    """Draw the similarities of the sentences that were compared last, beside these."""
+    places, known = state.encoding.compared, SIMILARITIES.answered(state)
     if len(places) < 2:
         wrapped(ui, tr(TWO))
         return choice
-    if held.compare_problem:
-        wrapped(ui, sentence(held.compare_problem), "warning")
+    if known is not None and known.problem:
+        wrapped(ui, sentence(known.problem), "warning")
         return choice
-    if answer is None:
+    if known is None or known.answer is None:
         text(ui, tr("Comparing"), "muted", "small")
         return choice
-    if len(answer.similarities) != len(places):
+    answer, texts = known.answer, cast(CompareTexts, known.question).texts
+    if len(texts) != len(places):
         return choice  # the answer to what is written now is on its way
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    pair = draw_matrix(ui, state.encoding.choice, places, answer)
+    pair = draw_matrix(ui, state.encoding.pair, dict(zip(places, texts, strict=True)), answer)
     one, other = closest(answer)
     words = tr("Closest: {n} and {m}, {cosine}").format(
         n=places[one] + 1, m=places[other] + 1, cosine=cosine_words(answer.similarities[one][other])
     )
     text(ui, words, "muted", "small")
-    return replace(choice, pair=pair) if pair != state.encoding.choice.pair else choice
+    return replace(choice, pair=pair) if pair != state.encoding.pair else choice
 
 
 def draw_matrix(
-    ui: Ui, choice: EncodingChoice, places: Sequence[int], answer: TextsCompared
+    ui: Ui, pair: tuple[int, int], sentences: Mapping[int, str], answer: TextsCompared
 ) -> tuple[int, int]:
-    """Draw the matrix of the sentences at `places`; return the pair that is chosen, by its
-    places."""
+    """Draw the matrix of sentences, by their places; return the pair that is chosen, `pair` before,
+    by its places."""
+    places = tuple(sentences)
     laid = _laid(ui, len(places))
-    chosen, top = choice.pair, imgui.get_cursor_screen_pos()
+    chosen, top = pair, imgui.get_cursor_screen_pos()
     _draw_numbers(ui, places, laid, top)
-    sentences = choice.shown_sentences
     for row, one in enumerate(places):
         y = top.y + laid.line * (row + 1)
         _draw_sentence(ui, f"{one + 1}", sentences[one], ImVec2(top.x, y), laid)
         for at, other in enumerate(places):
             spot = ImVec2(top.x + laid.words + at * laid.cell, y)
             value = answer.similarities[row][at]
-            pair = (one, other)
-            if _draw_cell(ui, pair, value, spot, laid, pair == choice.pair, sentences):
-                chosen = pair
+            cell = (one, other)
+            if _draw_cell(ui, cell, value, spot, laid, cell == pair, sentences):
+                chosen = cell
     imgui.set_cursor_screen_pos(top)
     size = ImVec2(laid.words + laid.cell * len(places), laid.line * (len(places) + 1))
     imgui.dummy(size)
@@ -227,7 +227,7 @@ def _draw_sentence(ui: Ui, number: str, words: str, at: ImVec2, laid: _Layout) -
 
 def _draw_cell(
     ui: Ui, pair: tuple[int, int], value: float, at: ImVec2, laid: _Layout, chosen: bool,
-    sentences: Sequence[str],
+    sentences: Mapping[int, str],
 ) -> bool:  # fmt: skip
     """Draw a cell, and return whether it was pressed."""
     name = f"encoding.pair.{pair[0]}.{pair[1]}"
@@ -265,7 +265,7 @@ def cosine_words(value: float) -> str:
     return signed(value, "z.2f")
 
 
-def _draw_tip(ui: Ui, pair: tuple[int, int], value: float, sentences: Sequence[str]) -> None:
+def _draw_tip(ui: Ui, pair: tuple[int, int], value: float, sentences: Mapping[int, str]) -> None:
     with ui.styled(window_padding=(ui.u(3), ui.u(2.5)), item_spacing=(ui.u(2), ui.u(1))):
         if not imgui.begin_tooltip():
             return

@@ -8,16 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from llm_lite.core.messages import (
-    CompareTexts,
-    EncodeText,
-    ExecutorInfo,
-    Gains,
-    TextEncoded,
-    TextsCompared,
-)
+from llm_lite.core.messages import EncodeText, TextEncoded
 from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.records import replace
 from llm_lite.desktop.language.translate import mark, tr
@@ -52,6 +45,12 @@ class EncodingChoice(Struct, frozen=True):
     typing: bool = False  # what is typed waits for a pause, or for Enter
     english: bool = False  # of examples: the vocabulary does not spell the window's language
 
+    def of_next_conversation(self) -> EncodingChoice:
+        return self
+
+    def of_next_model(self) -> EncodingChoice:
+        return replace(self, english=False)
+
     @property
     def shown_text(self) -> str:
         return example_text(self.english) if self.text is None else self.text
@@ -81,62 +80,6 @@ class EncodingChoice(Struct, frozen=True):
         last = max(len(left) - 1, 0)
         one, other = (min(p - (p > place), last) for p in self.pair)
         return replace(self, sentences=left, pair=(one, other))
-
-
-class EncodeRequest(Struct, frozen=True):
-    """A text to encode for a page, with the gains and the executor of that time."""
-
-    mode: EncodingMode
-    command: EncodeText
-    gains: Gains | None = None
-    executor: ExecutorInfo | None = None
-
-
-class CompareRequest(Struct, frozen=True):
-    texts: tuple[str, ...]
-    gains: Gains | None = None
-    executor: ExecutorInfo | None = None
-
-
-class EncodingState(Struct, frozen=True):
-    """The last requests, and the last results (`encoded`, `compared`) with theirs."""
-
-    choice: EncodingChoice = field(default_factory=EncodingChoice)
-    encode_request: EncodeRequest | None = None
-    encoding: EncodeText | None = None  # asked, and not answered yet
-    encoded_request: EncodeRequest | None = None
-    encoded: TextEncoded | None = None
-    encode_problem: str = ""  # a sentence where nothing was encoded
-    version: int = 0  # of what was encoded: it grows with every text
-    compare_request: CompareRequest | None = None
-    comparing: CompareTexts | None = None  # asked, and not answered yet
-    compared_request: CompareRequest | None = None
-    compared: TextsCompared | None = None
-    compare_problem: str = ""
-
-    @property
-    def shown(self) -> TextEncoded | None:
-        """Return what was encoded for the page that is shown."""
-        mode = self.encoded_request.mode if self.encoded_request else None
-        return self.encoded if mode == self.choice.mode else None
-
-    @property
-    def problem(self) -> str:
-        """Return why nothing was encoded for the page that is shown, as a sentence."""
-        mode = self.encoded_request.mode if self.encoded_request else None
-        return self.encode_problem if mode == self.choice.mode else ""
-
-    @property
-    def spelling(self) -> Spelling:
-        """Return how well the model's vocabulary spells what is shown."""
-        answer, request = self.shown, self.encoded_request
-        return spelling(request.command, answer) if answer and request else "words"
-
-    def of_next_conversation(self) -> EncodingState:
-        return self
-
-    def of_next_model(self) -> EncodingState:
-        return EncodingState(replace(self.choice, english=False))
 
 
 def wanted_text(choice: EncodingChoice, encoder: EncoderInfo) -> EncodeText | None:
@@ -175,7 +118,7 @@ def example_filled(mask: str, english: bool) -> str:
     return (FILLED if english else tr(FILLED)).format(mask=mask)
 
 
-def spelling(command: EncodeText, answer: TextEncoded) -> Spelling:
+def spelled(command: EncodeText, answer: TextEncoded) -> Spelling:
     """Return how well the vocabulary spells a text. "unknown": most tokens stand for text that it
     lacks. "parts": characters are cut into their parts, as an English vocabulary does with Korean
     ones."""

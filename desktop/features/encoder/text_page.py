@@ -16,7 +16,7 @@ from llm_lite.core.records import replace
 from llm_lite.core.text.token_spelling import shown as signs_shown
 from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ask_pointed
-from llm_lite.desktop.features.encoder.model import ChooseEncoding
+from llm_lite.desktop.features.encoder.model import ENCODED, ChooseEncoding, spelling
 from llm_lite.desktop.features.encoder.state import LONGEST, Spelling
 from llm_lite.desktop.features.export_picture.view import draw_save
 from llm_lite.desktop.features.program.action import Action
@@ -67,7 +67,7 @@ HUES = (0, 1)  # of the first and the second text
 
 
 def draw(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
-    choice = state.encoding.choice
+    choice = state.encoding
     held = field_of(ui, choice.shown_text)
     width = imgui.get_content_region_avail().x
     done = draw_field(ui, held, "encoding.text", tr(HINT), choice.typing, width)
@@ -81,13 +81,13 @@ def draw(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
 
 def draw_encoded(state: AppState, ui: Ui) -> list[Action]:
     """Draw the tokens of what was encoded for this page, or why there are none."""
-    answer, problem = state.encoding.shown, state.encoding.problem
+    answer, problem = ENCODED.answer(state), ENCODED.problem(state)
     if problem:
         wrapped(ui, sentence(problem), "warning")
         ui.mark("encoding.problem")
         return []
     if answer is None:
-        text(ui, tr("Encoding") if state.encoding.encoding else "", "muted", "small")
+        text(ui, tr("Encoding") if ENCODED.waiting(state) else "", "muted", "small")
         return []
     if answer.left_out:
         words = trn(
@@ -96,8 +96,8 @@ def draw_encoded(state: AppState, ui: Ui) -> list[Action]:
             answer.left_out,
         )
         wrapped(ui, words.format(n=answer.left_out), "warning")
-    if state.encoding.spelling != "words":
-        wrapped(ui, tr(UNREADABLE[state.encoding.spelling]), "warning")
+    if (words := spelling(state)) != "words":
+        wrapped(ui, tr(UNREADABLE[words]), "warning")
         ui.mark("encoding.unreadable")
     return draw_tokens(state, ui, answer)
 
@@ -106,7 +106,7 @@ def draw_count(
     state: AppState, ui: Ui, encoder: EncoderInfo, words: str, *, bold: bool = False
 ) -> None:
     """Draw words at the left; tokens, of those that are read, and milliseconds at the right."""
-    answer = state.encoding.shown
+    answer = ENCODED.answer(state)
     count = count_words(answer, encoder)
     with ui.font(style="small"):
         right = imgui.calc_text_size(count).x
@@ -390,7 +390,7 @@ def encoded_figure(state: AppState, ui: Ui) -> Figure:
 
     Raises LlmLiteError where there are none.
     """
-    answer = state.encoding.shown
+    answer = ENCODED.answer(state)
     if answer is None or not answer.tokens:
         raise LlmLiteError(tr("there is no encoded text to make a picture of"))
     figure = Figure(ui)

@@ -8,6 +8,7 @@ from llm_lite.core.messages.encoding import Candidate, EncoderInfo, Mask
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.encoder import pairs, text_page
 from llm_lite.desktop.features.encoder.model import (
+    ENCODED,
     ChooseEncoding,
     PutWord,
     UndoWord,
@@ -78,7 +79,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_modes(state: AppState, ui: Ui) -> list[Action]:
-    choice = state.encoding.choice
+    choice = state.encoding
     mode = chooser(ui, "encoding.mode", tr_labels(MODES), choice.mode)
     wrapped(ui, tr(ABOUT[choice.mode]))
     if mode == choice.mode:
@@ -87,7 +88,7 @@ def _draw_modes(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _draw_page(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
-    mode = state.encoding.choice.mode
+    mode = state.encoding.mode
     if mode == "pairs":
         return pairs.draw(state, ui, encoder)
     if mode == "text":
@@ -100,7 +101,7 @@ def _draw_page(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
 
 
 def draw_fill(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
-    choice = state.encoding.choice
+    choice = state.encoding
     words = choice.shown_filled(encoder.mask_token)
     held, width = field_of(ui, words), imgui.get_content_region_avail().x
     done = draw_field(ui, held, "encoding.filled", tr(HINT), choice.typing, width)
@@ -124,7 +125,7 @@ def _draw_buttons(
     inserted = button(ui, "encoding.mask", label, ICON_NEW)
     if inserted:
         held.insert(encoder.mask_token)
-    if not state.encoding.choice.before:
+    if not state.encoding.before:
         return [], inserted
     imgui.same_line(0, ui.u(1.5))
     hint = tr("The text as it was before the last word was put in")
@@ -134,7 +135,7 @@ def _draw_buttons(
 
 def _draw_masks(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
     """Draw the candidates of all masks, side by side where there is room for two."""
-    answer = state.encoding.shown
+    answer = ENCODED.answer(state)
     if answer is None:
         return []
     if not answer.masks:

@@ -160,7 +160,7 @@ def _examples(state: AppState) -> tuple[str, ...]:
         return SOURCES
     if not state.encodes:
         return EXAMPLES
-    english = state.encoding.choice.english
+    english = state.encoding.english
     return example_text(english), *example_sentences(english)[:2]
 
 

@@ -10,7 +10,7 @@ from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat, turn_to
 from llm_lite.desktop.features.chat.reading import is_unsettled
-from llm_lite.desktop.features.encoder.model import encoder_of, with_choice
+from llm_lite.desktop.features.encoder.model import ENCODED, encoder_of, with_choice
 from llm_lite.desktop.features.history.model import OpenConversation, ShowHistory
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.lesson.state import (
@@ -114,8 +114,7 @@ def traceable_tokens(state: AppState) -> int:
     """Return how many tokens can be followed: those of the conversation, of an encoder's text, or
     of a target once it is whole."""
     if state.encodes:
-        is_there = state.encoding.encoded is not None and not state.encoding.encoding
-        return len(state.positions) if is_there else 0
+        return len(state.positions) if ENCODED.waiting(state) is None else 0
     if state.writes_targets and (state.busy or state.translating.result is None):
         return 0
     return min(state.context_used, len(state.positions), len(state.owners))
@@ -146,14 +145,14 @@ def _has_letters(text: str) -> bool:
 
 
 def _default_encoder_position(state: AppState, length: int) -> int:
-    encoded = state.encoding.encoded
-    assert encoded is not None
-    if encoded.masks:
+    encoded = ENCODED.answer(state)
+    if encoded is not None and encoded.masks:
         return encoded.masks[0].position
+    special = [token.special for token in encoded.tokens] if encoded is not None else []
     words = [
         place
-        for place, token in enumerate(encoded.tokens)
-        if not token.special and any(letter.isalnum() for letter in token.text)
+        for place, text in enumerate(state.positions)
+        if _has_letters(text) and not (place < len(special) and special[place])
     ]
     return words[-1] if words else length - 1
 
@@ -281,7 +280,7 @@ def _ask_for_sentence(state: AppState) -> AppState:
 def _follow_first_of_pair(state: AppState, now: float) -> AppState:
     """Follow the first sentence alone where an encoder's page shows two together; its vector is
     compared with the second's, as on that page."""
-    choice, encoder = state.encoding.choice, encoder_of(state)
+    choice, encoder = state.encoding, encoder_of(state)
     one, other = choice.pair
     sentences = choice.shown_sentences
     alone = one == other or max(one, other) >= len(sentences)
@@ -374,7 +373,7 @@ def _from_first_step(state: AppState) -> AppState:
 def _encode_sentence(state: AppState, text: str) -> AppState:
     """Return the state with the sentence on the encoder's page, with masked tokens where the model
     can fill them."""
-    encoder, choice = encoder_of(state), state.encoding.choice
+    encoder, choice = encoder_of(state), state.encoding
     if encoder is not None and encoder.mask_token and encoder.mask_token in text:
         choice = replace(choice, mode="fill", filled=text, typing=False)
     else:

@@ -25,10 +25,10 @@ def apply(event: Event, state: AppState, now: float, command: Command | None = N
     in seconds: what the feature that gives such commands makes of it, else what features make of
     events of its kind. Raises TypeError for what is no event."""
     event = fit_to_show(event)
-    if isinstance(command, QUESTIONS):
-        return replied(event, command, state, now)
     if type(command) in REPLIES:
         return REPLIES[type(command)](event, command, state, now)
+    if isinstance(command, QUESTIONS):
+        return replied(event, command, state, now)
     if isinstance(event, Ended):
         if not event.failure:
             return state

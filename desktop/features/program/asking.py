@@ -75,6 +75,14 @@ class Slot(Struct, Generic[A], frozen=True, eq=False):
             return []
         return [Ask(self, question)]
 
+    def due(self, state: AppState, question: Command) -> Result:
+        """Ask at once what has no answer: a question of this slot that waits gives way to it. A
+        `due` of a feature does so where what is asked follows from what a person has chosen."""
+        latest = self.waiting(state) or self.answered(state)
+        if latest is not None and latest.question == question:
+            return state, ()
+        return ask(Ask(self, question), state, 0.0)
+
     def stamp(self, state: AppState) -> Stamp:
         """Return the stamp of what is in front."""
         model = state.model.path if state.model is not None else ""

@@ -47,7 +47,7 @@ from llm_lite.desktop.features.attachments.state import DraftFiles, NewDraft
 from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.cache.state import CacheState
 from llm_lite.desktop.features.chat.state import Effort, Thought
-from llm_lite.desktop.features.encoder.state import EncodingState
+from llm_lite.desktop.features.encoder.state import EncodingChoice
 from llm_lite.desktop.features.file_chooser.state import FilesState
 from llm_lite.desktop.features.history.state import HistoryState
 from llm_lite.desktop.features.layouts.state import Layouts
@@ -70,7 +70,7 @@ from llm_lite.desktop.features.remote.state import RemoteState
 from llm_lite.desktop.features.resume.state import ResumeState
 from llm_lite.desktop.features.serving.state import ServingState
 from llm_lite.desktop.features.steer.state import Steering
-from llm_lite.desktop.features.tokenizer.state import TokenizerState
+from llm_lite.desktop.features.tokenizer.state import TokenizerChoice
 from llm_lite.desktop.features.tokens.state import DraftOutcome, XRay
 from llm_lite.desktop.features.tools.state import ToolReply, ToolsState, chosen
 from llm_lite.desktop.features.translator.state import TranslatingState
@@ -357,8 +357,8 @@ class AppState(Switches, frozen=True):
     lesson: LessonState = divided(LessonState)
     steering: Steering = divided(Steering)
     gains_told: Gains | None = of("program", None)  # those the engine has; None: all 1
-    encoding: EncodingState = divided(EncodingState)  # of a text, which it shows
-    tokenizer: TokenizerState = made("program", TokenizerState)  # of a text, which it shows
+    encoding: EncodingChoice = divided(EncodingChoice)
+    tokenizer: TokenizerChoice = made("program", TokenizerChoice)
     translating: TranslatingState = divided(TranslatingState)  # of a source, likewise
     compared: AnswerComparison | None = of("conversation", None)
     quantization: Quantization = made("model", Quantization)  # of prompts and texts that it names

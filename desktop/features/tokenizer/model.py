@@ -1,17 +1,18 @@
-"""Actions of the tokenizer view, and the fold of its results."""
+"""Actions of the tokenizer view, and what it asks: the tokens of a text, by two tokenizers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import Ended, Event, TextTokenized, TokenizeText
+from llm_lite.core.messages import Role, TextTokenized, TokenizeText
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.requests import Result, conversation
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tokenizer.examples import LANGUAGES
-from llm_lite.desktop.features.tokenizer.state import MODEL, Answer, TokenizerChoice
+from llm_lite.desktop.features.tokenizer.state import MODEL, OTHER, TokenizerChoice
 
 
 class ChooseTokenizing(Action, frozen=True):
@@ -20,62 +21,77 @@ class ChooseTokenizing(Action, frozen=True):
     choice: TokenizerChoice
 
 
-class RequestTokens(Action, frozen=True):
-    """Tokenize the text by the tokenizer of a slot, and with `samples` sentences of each language.
-    The view identifies the request by `key`."""
-
-    slot: int
-    key: tuple[object, ...]
-    samples: bool = False
-
-
 def _choose(action: ChooseTokenizing, state: AppState, now: float) -> Result:
-    return replace(state, tokenizer=replace(state.tokenizer, choice=action.choice)), ()
+    return replace(state, tokenizer=action.choice), ()
 
 
-def _request(action: RequestTokens, state: AppState, now: float) -> Result:
-    # In a conversation the text is its next message.
-    choice = state.tokenizer.choice
-    source = "" if action.slot == MODEL else choice.other
-    samples = tuple(text for _, text in LANGUAGES) if action.samples else ()
-    asked = TokenizeText(choice.text, source, action.slot, control=choice.control, samples=samples)
-    is_chat = choice.form == "chat" and not state.encodes
-    if is_chat and action.slot == MODEL and not action.samples:
-        messages = (*state.messages, Message("text" if state.completes else "user", choice.text))
-        settings = {
-            name: value for name, value in state.prompt_settings.options.items() if name != "raw"
-        }
-        asked = replace(asked, messages=conversation(state, messages), **settings)
-    held = state.tokenizer.answers[action.slot]
-    return _with_answer(state, action.slot, replace(held, key=action.key, asked=asked)), (asked,)
+HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {ChooseTokenizing: _choose}
 
 
-def _with_answer(state: AppState, slot: int, answer: Answer) -> AppState:
-    answers = state.tokenizer.with_answer(slot, answer)
-    return replace(state, tokenizer=replace(state.tokenizer, answers=answers))
+def _messages_before(state: AppState) -> tuple[Message, ...]:
+    """Return the messages before the next one, without an answer that is being written."""
+    return state.messages[:-1] if state.answering is not None else state.messages
 
 
-HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
-    ChooseTokenizing: _choose,
-    RequestTokens: _request,
-}
+def _is_message(state: AppState) -> bool:
+    """Return whether the text is taken as the next message of the conversation in front."""
+    choice = state.tokenizer
+    return choice.form == "chat" and choice.stage != "compare" and not state.encodes
 
 
-def _replied(event: Event, asked: TokenizeText, state: AppState, now: float) -> AppState:
-    """Keep the result of a slot's last request; drop those of earlier ones."""
-    answer = state.tokenizer.answers[asked.slot]
-    if asked is not answer.asked:
-        return state
-    if isinstance(event, TextTokenized):
-        samples = event.samples or answer.samples
-        answer = replace(answer, result=event.result, samples=samples, problem="")
-    elif isinstance(event, Ended):
-        if event.failure:
-            answer = replace(answer, result=None, problem=event.failure)
-        answer = replace(answer, asked=None)
-    return _with_answer(state, asked.slot, answer)
+def _conversation(state: AppState) -> object:
+    """Return what the model's tokens are of beside the text; None where there is nothing."""
+    return (_messages_before(state), state.prompt_settings) if _is_message(state) else None
 
 
-REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
-    TokenizeText: _replied,
-}
+def _with_samples(
+    known: TextTokenized | None, found: TextTokenized, question: TokenizeText
+) -> TextTokenized:
+    """Return the answer with the counts of samples that are known, where it was not asked for
+    them."""
+    if question.samples or known is None:
+        return found
+    return replace(found, samples=known.samples)
+
+
+# By number, MODEL and OTHER. An answer names the text that it is of.
+TOKENS: tuple[Slot[TextTokenized], Slot[TextTokenized]] = (
+    Slot("tokens of the model", TokenizeText, TextTokenized, subject=_conversation,
+         recorded=True, join=_with_samples),
+    Slot("tokens of another tokenizer", TokenizeText, TextTokenized,
+         subject=lambda state: state.tokenizer.other, recorded=True, join=_with_samples),
+)  # fmt: skip
+
+
+def question(state: AppState, slot: int) -> TokenizeText:
+    """Return the question to the tokenizer of a slot about what the view shows."""
+    choice = state.tokenizer
+    if slot == MODEL and _is_message(state):
+        return _as_message(state)
+    samples = tuple(text for _, text in LANGUAGES) if choice.stage == "compare" else ()
+    source = choice.other if slot == OTHER else ""
+    return TokenizeText(choice.text, source, slot, control=choice.control, samples=samples)
+
+
+def _as_message(state: AppState) -> TokenizeText:
+    """Return the question about the text as the next message; the same object as the last time
+    where nothing has changed, as each frame asks for it."""
+    global _last
+    choice, before, settings = state.tokenizer, _messages_before(state), state.prompt_settings
+    key = (choice.text, choice.control, before, settings, state.model, state.completes)
+    if _last is None or _last[0] != key:
+        role: Role = "text" if state.completes else "user"
+        messages = conversation(state, (*before, Message(role, choice.text)))
+        asked = TokenizeText(
+            choice.text,
+            messages=messages,
+            thinking=settings.thinking,
+            tools=settings.tools,
+            control=choice.control,
+            values=dict(settings.values),
+        )
+        _last = key, asked
+    return _last[1]
+
+
+_last: tuple[tuple[object, ...], TokenizeText] | None = None

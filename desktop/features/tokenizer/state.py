@@ -1,13 +1,13 @@
-"""State of the tokenizer view: the text that is typed, the stage that is shown, and the results."""
+"""State of the tokenizer view: the text that is typed, and the stage that is shown."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from llm_lite.core.messages.inspecting.tokenizing import TokenizedText, TokenizeText
+from llm_lite.core.messages.inspecting.tokenizing import TokenizedText
 from llm_lite.desktop.features.tokenizer.examples import EXAMPLES
 
 Stage = Literal["tokens", "text", "steps", "compare"]
@@ -28,25 +28,6 @@ class TokenizerChoice(Struct, frozen=True):
     word: int | None = None  # index of the word whose steps are shown; None: the first of interest
     step: int | None = None  # how many of its steps were done; None: all
     playing: bool = False
-
-
-class Answer(Struct, frozen=True):
-    """The last request to one tokenizer, and its last result."""
-
-    key: tuple[object, ...] = ()  # identifies what was asked
-    asked: TokenizeText | None = None  # and not answered yet
-    result: TokenizedText | None = None
-    samples: tuple[int, ...] = ()  # tokens of the sentences in LANGUAGES
-    problem: str = ""  # why there is no result, as a sentence
-
-
-class TokenizerState(Struct, frozen=True):
-    choice: TokenizerChoice = field(default_factory=TokenizerChoice)
-    answers: tuple[Answer, Answer] = (Answer(), Answer())
-
-    def with_answer(self, slot: int, answer: Answer) -> tuple[Answer, Answer]:
-        first, second = self.answers
-        return (answer, second) if slot == MODEL else (first, answer)
 
 
 def steps_in(tokenized: TokenizedText, word: int) -> int:

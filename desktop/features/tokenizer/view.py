@@ -8,6 +8,7 @@ import unicodedata
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct, field
 
+from llm_lite.core.messages import TextTokenized
 from llm_lite.core.messages.inspecting.tokenizing import MOST_CHARACTERS, TokenizedText, TokenPiece
 from llm_lite.core.records import replace
 from llm_lite.core.text.token_spelling import data_shown, hexadecimal, shown
@@ -32,12 +33,11 @@ from llm_lite.desktop.features.tokenizer.chips import (
     word_colors,
 )
 from llm_lite.desktop.features.tokenizer.examples import EXAMPLES, LANGUAGES
-from llm_lite.desktop.features.tokenizer.model import ChooseTokenizing, RequestTokens
+from llm_lite.desktop.features.tokenizer.model import TOKENS, ChooseTokenizing, question
 from llm_lite.desktop.features.tokenizer.state import (
     LONGEST,
     MODEL,
     OTHER,
-    Answer,
     Form,
     Stage,
     TokenizerChoice,
@@ -121,11 +121,11 @@ class TokenizerControls(Struct):
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
-    choice = state.tokenizer.choice
+    choice = state.tokenizer
     with ui.styled(item_spacing=(ui.u(1.5), ui.u(1.5))):
         chosen = _draw_input(ui, choice)
         chosen = _draw_switches(state, ui, chosen)
-        tokenized = state.tokenizer.answers[slot_shown(state)].result
+        tokenized = result_of(state, slot_shown(state))
         _draw_count(state, ui, tokenized)
         hints = [tr(hint) for hint in STAGE_HINTS]
         stage = chooser(ui, "tokenizer.stage", tr_labels(STAGES), chosen.stage, hints)
@@ -139,7 +139,7 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
 
 
 def _requests(state: AppState, ui: Ui) -> list[Action]:
-    choice = state.tokenizer.choice
+    choice = state.tokenizer
     rests = ui.now - ui.local(TokenizerControls).typed_at
     if rests < REST:
         ui.redraw_in(REST - rests)
@@ -153,9 +153,7 @@ def _requests(state: AppState, ui: Ui) -> list[Action]:
         wanted = slot == shown or (compares and bool(choice.other))
         if not wanted or (slot == MODEL and not has_tokenizer(state)):
             continue
-        answer, key = state.tokenizer.answers[slot], _key(state, slot, compares)
-        if not answer.asked and answer.key != key:
-            actions.append(RequestTokens(slot, key, samples=compares))
+        actions += TOKENS[slot].wanted(state, question(state, slot))
     return actions
 
 
@@ -166,23 +164,15 @@ def has_tokenizer(state: AppState) -> bool:
 
 def slot_shown(state: AppState) -> int:
     """Return the slot that is shown: the other one if it was chosen, or if the model has none."""
-    choice = state.tokenizer.choice
+    choice = state.tokenizer
     other = choice.other != "" and (choice.slot == OTHER or not has_tokenizer(state))
     return OTHER if other else MODEL
 
 
-def _key(state: AppState, slot: int, compares: bool) -> tuple[object, ...]:
-    """Return a key of all that a result depends on."""
-    choice = state.tokenizer.choice
-    key: tuple[object, ...] = (choice.text, choice.control, compares)
-    if slot == OTHER:
-        return (*key, choice.other)
-    model = state.model.path if state.model else ""
-    if choice.form == "plain" or compares or state.encodes:
-        return (*key, model)
-    last = state.messages[-1].id if state.messages else 0
-    ended = state.busy, len(state.messages), last
-    return (*key, model, state.system_prompt, state.thinking, state.effort, *ended)
+def result_of(state: AppState, slot: int) -> TokenizedText | None:
+    """Return the last text that the tokenizer of a slot cut, where it is of what is in front."""
+    answer = TOKENS[slot].answer(state)
+    return answer.result if answer is not None else None
 
 
 def _draw_input(ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
@@ -280,9 +270,8 @@ def _context(state: AppState) -> int:
 
 def _draw_whose(state: AppState, ui: Ui, choice: TokenizerChoice) -> TokenizerChoice:
     """Draw the choice of the tokenizer whose stages are shown."""
-    names = [
-        fit_line(a.result.tokenizer, NAME) if a.result else "…" for a in state.tokenizer.answers
-    ]
+    results = (result_of(state, MODEL), result_of(state, OTHER))
+    names = [fit_line(one.tokenizer, NAME) if one else "…" for one in results]
     options = [("model", names[MODEL]), ("other", names[OTHER])]
     shown = "other" if choice.slot == OTHER else "model"
     slot = OTHER if chooser(ui, "tokenizer.slot", options, shown) == "other" else MODEL
@@ -295,14 +284,13 @@ def _draw_stage(
     state: AppState, ui: Ui, tokenized: TokenizedText | None, choice: TokenizerChoice
 ) -> tuple[TokenizerChoice, list[Action]]:
     slot = slot_shown(state)
-    answer = state.tokenizer.answers[slot]
     if choice.stage == "compare":
         return draw_compare(state, ui, choice)
     if slot == MODEL and not has_tokenizer(state):
         wrapped(ui, tr(THERE if state.elsewhere else NO_MODEL))
         return choice, []
-    if answer.problem:
-        wrapped(ui, sentence(answer.problem), "warning")
+    if problem := TOKENS[slot].problem(state):
+        wrapped(ui, sentence(problem), "warning")
         return choice, []
     if tokenized is None:
         wrapped(ui, tr(WAITING))
@@ -445,17 +433,17 @@ def draw_compare(
     state: AppState, ui: Ui, choice: TokenizerChoice
 ) -> tuple[TokenizerChoice, list[Action]]:
     choice, actions = _draw_choice(state, ui, choice)
-    answers = state.tokenizer.answers
     has = (has_tokenizer(state), choice.other != "")
-    shown = [(slot, answers[slot]) for slot in (MODEL, OTHER) if has[slot]]
+    shown = [slot for slot in (MODEL, OTHER) if has[slot]]
     width = imgui.get_content_region_avail().x
     if len(shown) == 2 and width > ui.u(150):
-        _draw_columns(ui, shown, width)
+        _draw_columns(state, ui, shown)
     else:
-        for slot, answer in shown:
-            _draw_answer(ui, slot, answer)
+        for slot in shown:
+            _draw_answer(state, ui, slot)
             imgui.dummy(ImVec2(0, ui.u(1.5)))
-    _draw_languages(ui, [answer for _, answer in shown])
+    answers = [TOKENS[slot].answer(state) for slot in shown]
+    _draw_languages(ui, [answer for answer in answers if answer is not None])
     return choice, actions
 
 
@@ -495,21 +483,21 @@ def _draw_path(ui: Ui, controls: TokenizerControls, width: float) -> tuple[str, 
     return typed.path.strip() if shows else "", typed.actions
 
 
-def _draw_columns(ui: Ui, shown: list[tuple[int, Answer]], width: float) -> None:
+def _draw_columns(state: AppState, ui: Ui, shown: list[int]) -> None:
     if not imgui.begin_table("tokenizers", 2, imgui.TableFlags_.sizing_stretch_same):
         return
     imgui.table_next_row()
-    for slot, answer in shown:
+    for slot in shown:
         imgui.table_next_column()
-        _draw_answer(ui, slot, answer)
+        _draw_answer(state, ui, slot)
     imgui.end_table()
     imgui.dummy(ImVec2(0, ui.u(1)))
 
 
-def _draw_answer(ui: Ui, slot: int, answer: Answer) -> None:
-    tokenized = answer.result
-    if answer.problem:
-        wrapped(ui, sentence(answer.problem), "warning")
+def _draw_answer(state: AppState, ui: Ui, slot: int) -> None:
+    tokenized = result_of(state, slot)
+    if problem := TOKENS[slot].problem(state):
+        wrapped(ui, sentence(problem), "warning")
         ui.mark(f"tokenizer.problem.{slot}")
         return
     if tokenized is None:
@@ -527,7 +515,7 @@ def _draw_answer(ui: Ui, slot: int, answer: Answer) -> None:
     draw_pieces(ui, f"tokenizer.beside.{slot}", tokenized)
 
 
-def _draw_languages(ui: Ui, answers: list[Answer]) -> None:
+def _draw_languages(ui: Ui, answers: list[TextTokenized]) -> None:
     """Draw a row a language: for each tokenizer a bar, its tokens, and tokens a word."""
     known = [answer for answer in answers if len(answer.samples) == len(LANGUAGES)]
     if not known:
@@ -546,15 +534,14 @@ def _draw_languages(ui: Ui, answers: list[Answer]) -> None:
     ui.mark("tokenizer.languages")
 
 
-def _draw_key(ui: Ui, place: int, answer: Answer) -> None:
+def _draw_key(ui: Ui, place: int, answer: TextTokenized) -> None:
     """Draw a dot in the colour of a tokenizer's bars, and its name."""
     at, small = imgui.get_cursor_screen_pos(), ui.theme.size("small")
     center, radius = ImVec2(at.x + ui.u(1.5), at.y + small * 0.6), ui.u(1)
     imgui.get_window_draw_list().add_circle_filled(center, radius, ui.color_of_series(place))
     imgui.set_cursor_screen_pos(ImVec2(at.x + ui.u(4), at.y))
-    name = answer.result.tokenizer if answer.result else ""
     with ui.font(style="small"):
-        words = fit(fit_line(name, NAME), imgui.get_content_region_avail().x)
+        words = fit(fit_line(answer.result.tokenizer, NAME), imgui.get_content_region_avail().x)
     text(ui, words, "muted", "small")
 
 

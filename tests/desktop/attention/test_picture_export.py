@@ -13,6 +13,7 @@ from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.export_picture.view import SavePaths, default_path
+from llm_lite.desktop.features.encoder.model import ENCODED
 from llm_lite.desktop.features.program.model import ExportAttention
 from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
@@ -143,7 +144,7 @@ def test_the_held_token_and_row_are_marked(stage, tmp_path):
 
 def test_an_encoders_text_is_a_picture_with_where_a_token_looks(stage, tmp_path):
     stage._engine.submit(LoadModel(BUNDLED))
-    stage.driver.wait("the text", lambda s: s.encodes and s.encoding.shown is not None)
+    stage.driver.wait("the text", lambda s: s.encodes and ENCODED.answer(s) is not None)
     stage.driver.frames(3)
     plain = saved(stage, "text", tmp_path / "plain.png")
     stage.driver.click("encoding.token.3")

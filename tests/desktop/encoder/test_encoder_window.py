@@ -12,8 +12,8 @@ from llm_lite.core.messages import EncodeText, TextEncoded
 from llm_lite.core.messages.encoding import EncodedToken
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.settings import restore
-from llm_lite.desktop.features.encoder.model import ChooseEncoding
-from llm_lite.desktop.features.encoder.state import SENTENCES, TEXT, spelling
+from llm_lite.desktop.features.encoder.model import ENCODED, SIMILARITIES, ChooseEncoding, spelling
+from llm_lite.desktop.features.encoder.state import SENTENCES, TEXT, spelled
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
@@ -47,11 +47,11 @@ def opened():
 
 
 def is_encoded(state):
-    return not state.encoding.encoding and state.encoding.shown is not None
+    return ENCODED.waiting(state) is None and ENCODED.answer(state) is not None
 
 
 def choose(app, **changes):
-    app.program.do(ChooseEncoding(replace(app.state.encoding.choice, **changes)))
+    app.program.do(ChooseEncoding(replace(app.state.encoding, **changes)))
     app.driver.frames(2)
     app.driver.wait("the text", is_encoded)
 
@@ -67,25 +67,25 @@ def test_minilm_in_the_window_beside_its_reference(opened):
         head_maps(source, layer, range(maps.shape[1]), found[layer])
     assert np.abs(found - maps).max() < 1e-4
     choose(app, mode="pairs")
-    app.driver.wait("cosines", lambda s: s.encoding.compared is not None)
+    app.driver.wait("cosines", lambda s: SIMILARITIES.answer(s) is not None)
     expected = vectors[2:5] @ vectors[2:5].T
-    assert np.abs(np.array(app.state.encoding.compared.similarities) - expected).max() < 1e-4
-    assert app.state.encoding.choice.shown_sentences == SENTENCES
+    assert np.abs(np.array(SIMILARITIES.answer(app.state).similarities) - expected).max() < 1e-4
+    assert app.state.encoding.shown_sentences == SENTENCES
 
 
 def test_examples_are_in_a_language_that_the_vocabulary_has(opened):
     """MiniLM's knows parts of Korean characters at most; the tiny model's has Korean words."""
     app = opened("all-minilm-l6-v2", "ko")
-    assert app.state.encoding.choice.shown_text == TEXT
+    assert app.state.encoding.shown_text == TEXT
     assert "encoding.unreadable" not in app.ui.rects
     choose(app, text="파리는 프랑스의 수도입니다.")
     app.driver.frames(2)
-    assert app.state.encoding.spelling == "parts" and "encoding.unreadable" in app.ui.rects
+    assert spelling(app.state) == "parts" and "encoding.unreadable" in app.ui.rects
     app.program.do(OpenModel(str(FIXTURES / "fill")))
     app.driver.wait("the model", lambda s: s.model.name == "fill" and is_encoded(s))
     choose(app, text=None, mode="fill")
-    assert app.state.encoding.choice.shown_filled("[MASK]") == "파리는 프랑스의 [MASK]입니다."
-    assert app.state.encoding.shown.masks[0].candidates[0].text == "수도"
+    assert app.state.encoding.shown_filled("[MASK]") == "파리는 프랑스의 [MASK]입니다."
+    assert ENCODED.answer(app.state).masks[0].candidates[0].text == "수도"
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_examples_are_in_a_language_that_the_vocabulary_has(opened):
 def test_candidates_are_sensible_and_sum_to_less_than_1(opened, text, words):
     app = opened(FIXTURES / "fill")
     choose(app, mode="fill", filled=text)
-    told = app.state.encoding.shown.masks[0].candidates
+    told = ENCODED.answer(app.state).masks[0].candidates
     assert words <= {one.text for one in told}
     shares = [one.probability for one in told]
     assert shares == sorted(shares, reverse=True) and 0 < sum(shares) <= 1
     app.driver.frames(3)
     app.driver.click("encoding.word.0.0")
-    assert app.state.encoding.choice.filled == text.replace("[MASK]", told[0].text)
+    assert app.state.encoding.filled == text.replace("[MASK]", told[0].text)
 
 
 WORD, UNKNOWN = EncodedToken(5, "word"), EncodedToken(1, "[UNK]", True, unknown=True)
@@ -124,4 +124,4 @@ CLS = EncodedToken(2, "[CLS]", True)
     ],
 )
 def test_how_a_text_is_spelled(text, tokens, expected):
-    assert spelling(EncodeText(text), TextEncoded(tokens)) == expected
+    assert spelled(EncodeText(text), TextEncoded(tokens)) == expected

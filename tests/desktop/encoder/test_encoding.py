@@ -8,7 +8,13 @@ from llm_lite.core.messages import CompareTexts, EncodeText, Ended, ExecutorChan
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import Send
-from llm_lite.desktop.features.encoder.model import ChooseEncoding, PutWord, UndoWord
+from llm_lite.desktop.features.encoder.model import (
+    ENCODED,
+    SIMILARITIES,
+    ChooseEncoding,
+    PutWord,
+    UndoWord,
+)
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
@@ -23,7 +29,7 @@ READY = AppState(model=as_encoder(MODEL), executor=EXECUTOR)
 
 
 def choose(state, **changes):
-    choice = replace(state.encoding.choice, **changes)
+    choice = replace(state.encoding, **changes)
     return act(ChooseEncoding(choice), state, 0.0)[0]
 
 
@@ -56,11 +62,11 @@ def test_a_late_answer_is_dropped():
     first, (one,) = due(choose(READY, text="first"))
     second, (other,) = due(choose(first, text="second"))
     late = apply(encoded(one), second, 0.0, one)
-    assert late.encoding == second.encoding and late.positions == second.positions
+    assert late is second
     state = apply(encoded(other), late, 0.0, other)
     assert state.positions == ("[CLS]", "second", "[SEP]")
     state = apply(Ended(), state, 0.0, other)
-    assert state.encoding.encoding is None
+    assert ENCODED.waiting(state) is None
     assert apply(Ended("late"), state, 0.0, other) == state
 
 
@@ -72,7 +78,7 @@ def test_gains_and_another_executor_have_it_encoded_again():
     state, asked = answered(state)
     assert len(asked) == 1
     state = apply(ExecutorChanged(replace(EXECUTOR, mode="int4"), state.model), state, 0.0)
-    assert state.encoding.encoded is not None, "shown until the new answer is there"
+    assert ENCODED.answer(state) is None, "it was of other weights"
     assert len(due(state)[1]) == 1
 
 
@@ -81,21 +87,21 @@ def test_pairs_are_compared_and_shown_together():
     assert [one.texts for one in asked if isinstance(one, CompareTexts)] == [("a b", "c")]
     state, asked = answered(choose(state, pair=(0, 2)))
     assert [(one.text, one.pair) for one in asked] == [("a b", "c")]
-    assert [t.segment for t in state.encoding.shown.tokens] == [0, 0, 0, 0, 1, 1]
-    left = state.encoding.choice.without(1)
+    assert [t.segment for t in ENCODED.answer(state).tokens] == [0, 0, 0, 0, 1, 1]
+    left = state.encoding.without(1)
     assert (left.sentences, left.pair) == (("a b", "c"), (0, 1))
 
 
 def test_a_word_is_put_in_and_taken_back():
     text = f"the {MASK} sat on {MASK}"
     state, _ = answered(choose(READY, mode="fill", filled=text))
-    assert [mask.position for mask in state.encoding.shown.masks] == [2, 5]
+    assert [mask.position for mask in ENCODED.answer(state).masks] == [2, 5]
     state, _ = act(PutWord(1, "mats"), state, 0.0)
-    assert state.encoding.choice.filled == f"the {MASK} sat on mats"
+    assert state.encoding.filled == f"the {MASK} sat on mats"
     state, _ = answered(state)
-    assert len(state.encoding.shown.masks) == 1
+    assert len(ENCODED.answer(state).masks) == 1
     state, _ = act(UndoWord(), state, 0.0)
-    assert state.encoding.choice.filled == text
+    assert state.encoding.filled == text
 
 
 def test_without_a_head_nothing_is_asked_for_fill():
@@ -114,7 +120,7 @@ def app():
     one = Headless(READY)
     one.engine = engine
     one.program.start(engine)
-    one.driver.wait("the text", lambda s: s.encoding.encoded is not None)
+    one.driver.wait("the text", lambda s: ENCODED.answer(s) is not None)
     yield one
     one.close()
 
@@ -135,27 +141,27 @@ def test_what_is_typed_is_encoded_and_a_token_is_held(app):
 def test_sentences_are_added_and_a_pair_is_chosen(app):
     driver = app.driver
     driver.click("encoding.mode.pairs")
-    driver.wait("cosines", lambda s: s.encoding.compared is not None)
+    driver.wait("cosines", lambda s: SIMILARITIES.answer(s) is not None)
     driver.frames(2)
     driver.click("encoding.pair.2.0")
-    assert app.state.encoding.choice.pair == (2, 0)
+    assert app.state.encoding.pair == (2, 0)
     driver.click("encoding.add")
     driver.type("a fourth")
-    driver.wait("four", lambda s: len(s.encoding.compared.similarities) == 4)
+    driver.wait("four", lambda s: len(SIMILARITIES.answer(s).similarities) == 4)
     driver.click("encoding.remove.0")
-    assert app.state.encoding.choice.shown_sentences[-1] == "a fourth"
+    assert app.state.encoding.shown_sentences[-1] == "a fourth"
 
 
 def test_a_candidate_is_clicked_and_a_mask_inserted(app):
     driver = app.driver
     driver.click("encoding.mode.fill")
-    driver.wait("candidates", lambda s: s.encoding.shown is not None and s.encoding.shown.masks)
+    driver.wait("candidates", lambda s: ENCODED.answer(s) is not None and ENCODED.answer(s).masks)
     driver.frames(2)
     driver.click("encoding.word.0.0")
-    assert app.state.encoding.choice.filled == "Paris is the capital of France."
+    assert app.state.encoding.filled == "Paris is the capital of France."
     driver.click("encoding.mask")
-    assert MASK in app.state.encoding.choice.filled
-    driver.wait("another", lambda s: s.encoding.shown is not None and s.encoding.shown.masks)
+    assert MASK in app.state.encoding.filled
+    driver.wait("another", lambda s: ENCODED.answer(s) is not None and ENCODED.answer(s).masks)
 
 
 def test_views_of_what_is_written_say_why_they_are_empty(app):

@@ -14,7 +14,7 @@ from llm_lite.core.messages import ModelLoaded, TokenFollowed
 from llm_lite.core.messages.inspecting.lesson import DenseShape, FollowToken, Pooled
 from llm_lite.core.questions.tracing import traced
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.encoder.model import ChooseEncoding
+from llm_lite.desktop.features.encoder.model import ENCODED, SIMILARITIES, ChooseEncoding
 from llm_lite.desktop.features.lesson.formulas import _pooling
 from llm_lite.desktop.features.lesson.model import (
     TRACE,
@@ -235,19 +235,19 @@ def test_of_pairs_the_first_sentence_is_followed_and_the_second_compared(tmp_pat
         app.program.do(OpenModel(str(path)))
         app.driver.wait("the model", lambda s: s.model is not None and s.load is None)
         sentences = ("the cat sat", "a dog", "it was late")
-        choice = replace(app.state.encoding.choice, mode="pairs", sentences=sentences, pair=(1, 2))
+        choice = replace(app.state.encoding, mode="pairs", sentences=sentences, pair=(1, 2))
         app.program.do(ChooseEncoding(choice))
-        app.driver.wait("the table", lambda s: s.encoding.compared and s.encoding.shown)
-        assert any(token.segment for token in app.state.encoding.shown.tokens), "both together"
+        app.driver.wait("the table", lambda s: SIMILARITIES.answer(s) and ENCODED.answer(s))
+        assert any(token.segment for token in ENCODED.answer(app.state).tokens), "both together"
         app.program.do(ShowLesson(True))
         app.driver.wait("the trace", lambda s: with_trace(s).lesson.trace and not TRACE.waiting(s))
         lesson = with_trace(app.state).lesson
         assert "".join(lesson.token_texts[1:-1]).replace("##", "") == "adog"
         app.program.do(GoToStep(len(lesson.steps) - 1))
         app.driver.frames(2)
-        table = app.state.encoding.compared.similarities
+        table = SIMILARITIES.answer(app.state).similarities
         assert lesson.trace.pooled.similarity == pytest.approx(table[1][2], abs=1e-6)
-        assert app.state.encoding.choice.sentences == sentences
+        assert app.state.encoding.sentences == sentences
         assert "sentence 2 by itself" in app.state.notices[-1].text
     finally:
         app.close()

@@ -74,7 +74,6 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.library import Fit, MemoryPart
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.encoder.state import CompareRequest, EncodeRequest
 from llm_lite.desktop.features.program.apply import EVENTS, apply
 from llm_lite.desktop.features.program.asked import Asked, Exchange
 from llm_lite.desktop.features.program.state import AppState, Message, Running
@@ -82,7 +81,6 @@ from llm_lite.desktop.features.program.state import Reading as ReadingBack
 from llm_lite.desktop.features.quantization.state import RunComparison, Work
 from llm_lite.desktop.features.registry import FEATURES
 from llm_lite.desktop.features.resume.state import Offer
-from llm_lite.desktop.features.tokenizer.state import Answer
 from tests.desktop.fake_engine import FakeEngine
 
 SAYS = (ChatMessage("user", "why is it so?"),)
@@ -114,7 +112,6 @@ COMMANDS = (
     DropVariant("int4"),
     Reconfigure(OPTIONS),
 )
-ASKED, TEXTS = EncodeRequest("fill", EncodeText("a", fills=True)), CompareRequest(("a", "b"))
 KEPT = (7, "/caches/7.kv", SAYS)
 ANSWERED, RESUMED, TARGET = Generate(SAYS), ResumeKept(*KEPT), Translate("why")
 SERVED = ServedRequest(1, "chatcmpl-1", "127.0.0.1 editor", False, 9, 9, 3, 0.5)
@@ -224,17 +221,8 @@ def expecting(state: AppState, asked: Command | None) -> AppState:
             slot: Exchange(waiting=Asked(asked, slot.stamp(state)))
             for feature in FEATURES
             for slot in feature.asks
+            if isinstance(asked, slot.question)
         },
-        encoding=replace(
-            state.encoding,
-            encoding=asked,
-            comparing=asked,
-            encode_request=ASKED,
-            compare_request=TEXTS,
-        ),
-        tokenizer=replace(
-            state.tokenizer, answers=(replace(state.tokenizer.answers[0], asked=asked), Answer())
-        ),
         translating=replace(state.translating, writing=asked),
         quantization=replace(
             state.quantization,

@@ -11,17 +11,20 @@ from llm_lite.core.messages import Logged, ModelLoaded, OtherTarget, TargetFinis
 from llm_lite.core.messages.interventions import Interventions, Replace, Scale, Shift
 from llm_lite.core.messages.runs import AnswerRun
 from llm_lite.core.records import replace
+from llm_lite.desktop.features.encoder.model import ENCODED, SIMILARITIES
 from llm_lite.desktop.features.encoder.state import EncodingMode
 from llm_lite.desktop.features.layouts.state import Layouts
 from llm_lite.desktop.features.program import status_bar
 from llm_lite.desktop.features.program.apply import apply
+from llm_lite.desktop.features.program.asking import NOTHING
 from llm_lite.desktop.features.program.guard import Failed, attempt
 from llm_lite.desktop.features.program.rail import PANELS
 from llm_lite.desktop.features.program.state import AppState, Load
 from llm_lite.desktop.features.registry import VIEWS
-from llm_lite.desktop.features.tokenizer.state import Stage, TokenizerChoice
+from llm_lite.desktop.features.tokenizer.state import Stage
 from llm_lite.desktop.language import incoming
 from llm_lite.desktop.language.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
+from tests.desktop.cached import with_answer
 from tests.desktop.encoding_fake import as_encoder
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
@@ -46,7 +49,7 @@ def looks(state):
         *pages,
         replace(state, xray=replace(state.xray, shown=True, at=3)),
         *(
-            replace(state, tokenizer=replace(state.tokenizer, choice=TokenizerChoice(stage=stage)))
+            replace(state, tokenizer=replace(state.tokenizer, stage=stage))
             for stage in get_args(Stage)
         ),
         *(as_page(state, mode) for mode in get_args(EncodingMode)),
@@ -56,12 +59,15 @@ def looks(state):
 
 def as_page(state, mode):
     """With an encoder, whatever it answered, on one of its pages."""
-    encoding = state.encoding
-    choice = replace(encoding.choice, mode=mode, sentences=("a", "b"))
-    answered = encoding.encoded_request and replace(encoding.encoded_request, mode=mode)
-    encoding = replace(encoding, choice=choice, encoded_request=answered)
-    model = as_encoder(state.model)
-    return replace(state, model=model, encoding=encoding, xray=state.xray.fit(model))
+    model, choice = (
+        as_encoder(state.model),
+        replace(state.encoding, mode=mode, sentences=("a", "b")),
+    )
+    page = replace(state, model=model, encoding=choice, xray=state.xray.fit(model))
+    for slot in (ENCODED, SIMILARITIES):
+        if (known := state.asks.get(slot, NOTHING).answered) is not None:
+            page = with_answer(page, slot, known.question, known.answer)
+    return page
 
 
 def draw_everything(one, state):

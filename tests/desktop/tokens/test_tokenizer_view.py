@@ -5,25 +5,34 @@ from itertools import pairwise
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import Ended, EngineOptions, LoadModel, TokenizeText
+from llm_lite.core.history import ConversationTree
+from llm_lite.core.messages import (
+    EngineOptions,
+    Generate,
+    LoadModel,
+    TextTokenized,
+    TokenizeText,
+    ToolSpec,
+)
 from llm_lite.core.messages.inspecting.tokenizing import MergeSteps
 from llm_lite.core.records import replace
 from llm_lite.core.text.token_spelling import shown, symbol_shown
-from llm_lite.desktop.features.program.act import act
-from llm_lite.desktop.features.program.apply import apply
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.tokenizer.chips import Chip, lay_out_chips
 from llm_lite.desktop.features.tokenizer.examples import EXAMPLES, LANGUAGES
 from llm_lite.desktop.features.tokenizer.lattice import arriving, stacked
 from llm_lite.desktop.features.tokenizer.merges import moment
-from llm_lite.desktop.features.tokenizer.model import ChooseTokenizing, RequestTokens
+from llm_lite.desktop.features.tokenizer.model import TOKENS, ChooseTokenizing, question
 from llm_lite.desktop.features.tokenizer.state import (
     MODEL,
     OTHER,
     TokenizerChoice,
     most_cut_word,
 )
+from llm_lite.desktop.features.tokenizer.view import result_of
+from llm_lite.desktop.features.tools.state import DECLARED
 from tests.counting import python_calls
+from tests.desktop.cached import with_answer
 from tests.desktop.fake_engine import FIXTURES, FakeEngine
 from tests.desktop.headless import READY, sent
 from tests.desktop.program.outside_text import with_text
@@ -33,15 +42,15 @@ STAGES = ("tokens", "text", "steps", "compare")
 
 
 def choose(one, **changes):
-    one.program.do(ChooseTokenizing(replace(one.state.tokenizer.choice, **changes)))
+    one.program.do(ChooseTokenizing(replace(one.state.tokenizer, **changes)))
     one.driver.frames(3)
 
 
 def answered(slot=MODEL):
     def is_answered(state):
-        answer, choice = state.tokenizer.answers[slot], state.tokenizer.choice
-        told = answer.result
-        return not answer.asked and (answer.problem or (told and told.text == choice.text))
+        tokens, told = TOKENS[slot], result_of(state, slot)
+        same = told and told.text == state.tokenizer.text
+        return tokens.waiting(state) is None and (tokens.problem(state) or same)
 
     return is_answered
 
@@ -58,6 +67,13 @@ def view(headless):
     one.driver.wait("the tokens", answered())
     one.driver.frames(3)
     return one, engine
+
+
+def with_result(state, result):
+    """The state with this answer of both tokenizers."""
+    for slot, tokens in enumerate(TOKENS):
+        state = with_answer(state, tokens, question(state, slot), TextTokenized(result))
+    return state
 
 
 def told(name, text="An unbelievable 한국어 sentence, of 2024!"):
@@ -81,16 +97,12 @@ def test_typed_text_is_cut_once_typing_rests(view):
     before = len(sent(engine, TokenizeText))
     for letter in "xyz":
         one.driver.type(letter)
-    one.driver.wait(
-        "the tokens", lambda s: s.tokenizer.choice.text.endswith("xyz") and answered()(s)
-    )
+    one.driver.wait("the tokens", lambda s: s.tokenizer.text.endswith("xyz") and answered()(s))
     asked = sent(engine, TokenizeText)[before:]
     assert asked and asked[-1].text.endswith("xyz") and asked[-1].slot == MODEL
     assert len(asked) <= 3
-    assert (
-        len(one.state.tokenizer.answers[MODEL].result.pieces)
-        == one.state.tokenizer.answers[MODEL].result.tokens
-    )
+    result = result_of(one.state, MODEL)
+    assert len(result.pieces) == result.tokens
     assert one.driver.shows("tokenizer.piece.0")
 
 
@@ -98,45 +110,45 @@ def test_examples_and_control_tokens(view):
     one, _ = view
     one.driver.click("tokenizer.example.mixed")
     one.driver.wait("the tokens", answered())
-    assert one.state.tokenizer.choice.text == EXAMPLES[3][3]
-    plain = one.state.tokenizer.answers[MODEL].result
+    assert one.state.tokenizer.text == EXAMPLES[3][3]
+    plain = result_of(one.state, MODEL)
     assert not any(word.marked for word in plain.words)
     one.driver.click("tokenizer.control")
     one.driver.wait(
         "the control token",
-        lambda s: any(word.marked for word in s.tokenizer.answers[MODEL].result.words),
+        lambda s: any(word.marked for word in result_of(s, MODEL).words),
     )
-    assert one.state.tokenizer.answers[MODEL].result.tokens < plain.tokens
+    assert result_of(one.state, MODEL).tokens < plain.tokens
 
 
 def test_words_play_their_steps(view):
     one, _ = view
     one.driver.click("tokenizer.stage.steps")
-    choice = one.state.tokenizer.choice
-    result = one.state.tokenizer.answers[MODEL].result
+    choice = one.state.tokenizer
+    result = result_of(one.state, MODEL)
     most = most_cut_word(result)
     last = result.words[most].steps.count
     assert last > 3 and choice.step is None
     one.driver.click("tokenizer.back")
-    assert one.state.tokenizer.choice.step == last - 1
+    assert one.state.tokenizer.step == last - 1
     one.driver.click("tokenizer.merge.0")
-    assert one.state.tokenizer.choice.step == 1
+    assert one.state.tokenizer.step == 1
     one.driver.click("tokenizer.on")
-    assert one.state.tokenizer.choice.step == 2
+    assert one.state.tokenizer.step == 2
     one.driver.click("tokenizer.play")
-    assert one.state.tokenizer.choice.playing
-    one.driver.wait("the end", lambda s: not s.tokenizer.choice.playing)
-    assert one.state.tokenizer.choice.step == last
+    assert one.state.tokenizer.playing
+    one.driver.wait("the end", lambda s: not s.tokenizer.playing)
+    assert one.state.tokenizer.step == last
     one.driver.click("tokenizer.word.0")
-    assert one.state.tokenizer.choice.word == 0 and one.state.tokenizer.choice.playing
+    assert one.state.tokenizer.word == 0 and one.state.tokenizer.playing
 
 
 def test_two_tokenizers_side_by_side(view):
     one, _ = view
     one.driver.click("tokenizer.stage.compare")
     choose(one, other=str(FIXTURES / "bert" / "tokenizer.json"))
-    one.driver.wait("both", lambda s: answered(OTHER)(s) and len(s.tokenizer.answers[0].samples))
-    first, second = one.state.tokenizer.answers
+    one.driver.wait("both", lambda s: answered(OTHER)(s) and TOKENS[MODEL].answer(s).samples)
+    first, second = (tokens.answer(one.state) for tokens in TOKENS)
     assert (first.result.kind, second.result.kind) == ("BPE", "WordPiece")
     assert len(first.samples) == len(second.samples) == len(LANGUAGES)
     one.driver.frames(2)
@@ -153,21 +165,37 @@ def test_a_broken_tokenizer_is_a_sentence(view, tmp_path):
     path.write_text("{}")
     one.driver.click("tokenizer.stage.compare")
     choose(one, other=str(path))
-    one.driver.wait("the sentence", lambda s: s.tokenizer.answers[OTHER].problem != "")
+    one.driver.wait("the sentence", lambda s: TOKENS[OTHER].problem(s) != "")
     one.driver.frames(2)
     assert one.driver.shows("tokenizer.problem.1")
-    assert "is not a tokenizer that can be read" in one.state.tokenizer.answers[OTHER].problem
+    assert "is not a tokenizer that can be read" in TOKENS[OTHER].problem(one.state)
 
 
-def test_answers_to_older_questions_are_dropped():
-    state, (first,) = act(RequestTokens(MODEL, ("a",)), READY, 0.0)
-    assert isinstance(first, TokenizeText)
-    state, (second,) = act(RequestTokens(MODEL, ("b",)), state, 0.0)
-    late = apply(Ended("old"), state, 0.0, first)
-    assert late is state
-    now = apply(Ended("new"), state, 0.0, second)
-    assert now.tokenizer.answers[MODEL].problem == "new"
-    assert not now.tokenizer.answers[MODEL].asked
+def test_the_prompt_follows_the_conversation():
+    """As its next message the text has other tokens in another conversation, behind another
+    system prompt, with functions or without; an answer that is written is not part of it yet."""
+    model = replace(READY.model, tool_style="hermes")
+    state = replace(READY, model=model, tokenizer=replace(READY.tokenizer, form="chat"))
+    tokens, known = TOKENS[MODEL], TextTokenized(told("qwen"))
+    state = with_answer(state, tokens, question(state, MODEL), known)
+    assert tokens.answer(state) is known and not tokens.wanted(state, question(state, MODEL))
+    said = ConversationTree((Message("user", "Hi"), Message("assistant", "Ha")))
+    tools = replace(
+        state.tools, functions=(ToolSpec("lists"),), on=frozenset({(DECLARED, "lists")})
+    )
+    changes = {"tree": said, "system_prompt": "Be brief.", "thinking": False, "tools": tools}
+    for name, value in changes.items():
+        other = replace(state, **{name: value})
+        assert tokens.answer(other) is None, name
+        (asks,) = tokens.wanted(other, question(other, MODEL))
+        assert asks.question != question(state, MODEL), name
+        plain = replace(other, tokenizer=replace(state.tokenizer, form="plain"))
+        assert question(plain, MODEL).messages is None
+    writing = replace(state, tree=said, running=Running(Generate(()), 0.0))
+    assert [one.content for one in question(writing, MODEL).messages] == [
+        "Hi",
+        state.tokenizer.text,
+    ]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -179,9 +207,7 @@ def test_every_kind_is_drawn_at_every_step(headless, name, size):
     result = told(name)
     strange = with_text(result, lambda: "a\udcff\x00\n\u202eb" * 40)
     for shown_result in (result, strange):
-        answers = tuple(replace(each, result=shown_result) for each in one.state.tokenizer.answers)
-        tokenizer = replace(one.state.tokenizer, answers=answers)
-        one.program.state = replace(one.state, tokenizer=tokenizer)
+        one.program.state = with_result(one.state, shown_result)
         for stage in STAGES:
             choose(one, stage=stage, text=result.text)
         choose(one, stage="steps")
@@ -234,10 +260,7 @@ def test_a_long_text_costs_a_frame_no_more_than_a_short_one(headless):
     calls = {}
     for many in (120, 2400):
         result = told("qwen", "the model is 하늘 " * many)
-        answers = tuple(replace(each, result=result) for each in one.state.tokenizer.answers)
-        one.program.state = replace(
-            one.state, tokenizer=replace(one.state.tokenizer, answers=answers)
-        )
+        one.program.state = with_result(one.state, result)
         for stage in STAGES[:3]:
             choose(one, stage=stage, text=result.text)
             one.driver.frames(30)  # pieces have flown together
@@ -273,8 +296,8 @@ def test_a_conversation_is_told_with_its_template(headless):
     one.driver.click("tab.tokenizer")
     one.driver.wait("the tokens", answered())
     one.driver.click("tokenizer.chat")
-    one.driver.wait("the prompt", lambda s: bool(s.tokenizer.answers[MODEL].result.typed))
-    result = one.state.tokenizer.answers[MODEL].result
+    one.driver.wait("the prompt", lambda s: result_of(s, MODEL) and result_of(s, MODEL).typed)
+    result = result_of(one.state, MODEL)
     (span,) = result.typed
     assert result.text[slice(*span)] == TokenizerChoice().text
     control = [word.spelled for word in result.words if word.control]

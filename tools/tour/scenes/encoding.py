@@ -15,7 +15,7 @@ from llm_lite.core.messages import AttentionPart
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
-from llm_lite.desktop.features.encoder.model import ChooseEncoding
+from llm_lite.desktop.features.encoder.model import ENCODED, SIMILARITIES, ChooseEncoding
 from llm_lite.desktop.features.encoder.state import EncodingMode
 from llm_lite.desktop.features.lesson.animation import Animation
 from llm_lite.desktop.features.lesson.model import TRACE, with_trace
@@ -75,7 +75,7 @@ def _look_at_text(driver: InputDriver, picture: Callable[[str], None], name: str
 
 def _look_at_pairs(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
     _open_page(driver, "pairs")
-    driver.wait("cosines", lambda s: s.encoding.compared is not None, PATIENCE)
+    driver.wait("cosines", lambda s: SIMILARITIES.answer(s) is not None, PATIENCE)
     driver.frames(3)
     driver.click("encoding.pair.1.0")
     _wait_for_text(driver)
@@ -104,8 +104,8 @@ def _look_at_masks(driver: InputDriver, picture: Callable[[str], None], name: st
 def _look_at_lesson(driver: InputDriver, picture: Callable[[str], None], name: str) -> None:
     """Show the lesson on the first sentence, compared with the second; with a head, on the masked
     text."""
-    before = driver.state.encoding.choice
-    if driver.state.encoding.shown is not None:  # of the page that is open: of masks
+    before = driver.state.encoding
+    if ENCODED.answer(driver.state) is not None:  # of the page that is open: of masks
         look_at_encoders_lesson(driver, picture, name, "")
         return
     _open_page(driver, "text")
@@ -126,7 +126,7 @@ def _open_page(driver: InputDriver, mode: EncodingMode) -> None:
 def _wait_for_text(driver: InputDriver) -> None:
     """Wait for the text on the screen; examples may change once for a vocabulary."""
     driver.frames(3)
-    driver.wait("the text", lambda s: not s.encoding.encoding and s.encoding.shown is not None)
+    driver.wait("the text", lambda s: ENCODED.waiting(s) is None and ENCODED.answer(s) is not None)
     driver.frames(3)
 
 

@@ -12,7 +12,7 @@ from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import StopAnswer
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.steer.view import EFFECT
-from llm_lite.desktop.features.tokenizer.model import ChooseTokenizing
+from llm_lite.desktop.features.tokenizer.model import TOKENS, ChooseTokenizing
 from llm_lite.desktop.features.tokenizer.state import (
     MODEL,
     OTHER,
@@ -20,6 +20,7 @@ from llm_lite.desktop.features.tokenizer.state import (
     most_cut_word,
     steps_in,
 )
+from llm_lite.desktop.features.tokenizer.view import result_of
 from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tokens.model import SetXRay
 from tools.tour.input_driver import PATIENCE, InputDriver
@@ -159,7 +160,7 @@ def look_at_tokenizer(
 
 def _halfway(state: AppState) -> int:
     """Return half of the steps of the word that is shown."""
-    result = state.tokenizer.answers[MODEL].result
+    result = result_of(state, MODEL)
     word = most_cut_word(result) if result is not None else None
     return 0 if result is None or word is None else (steps_in(result, word) + 1) // 2
 
@@ -193,7 +194,7 @@ def _compare(driver: InputDriver, picture: Callable[[str], None], name: str, oth
 
 
 def _choose(driver: InputDriver, **changes: object) -> None:
-    choice = replace(driver.state.tokenizer.choice, **changes)  # type: ignore[arg-type]
+    choice = replace(driver.state.tokenizer, **changes)  # type: ignore[arg-type]
     driver.program.do(ChooseTokenizing(choice))
     driver.frames(2)
 
@@ -206,13 +207,13 @@ def _holds(state: AppState) -> Callable[[int], bool]:
     """Return a condition on a slot: the typed text was tokenized, or could not be."""
 
     def holds(slot: int) -> bool:
-        answer = state.tokenizer.answers[slot]
-        same = answer.result is not None and answer.result.text == state.tokenizer.choice.text
-        return not answer.asked and (same or bool(answer.problem))
+        tokens, result = TOKENS[slot], result_of(state, slot)
+        same = result is not None and result.text == state.tokenizer.text
+        return tokens.waiting(state) is None and (same or bool(tokens.problem(state)))
 
     return holds
 
 
 def _is_prompt(state: AppState) -> bool:
-    answer = state.tokenizer.answers[MODEL]
-    return not answer.asked and answer.result is not None and bool(answer.result.typed)
+    result = result_of(state, MODEL)
+    return TOKENS[MODEL].waiting(state) is None and result is not None and bool(result.typed)
