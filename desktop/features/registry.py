@@ -128,6 +128,7 @@ FEATURES = (
         resume.HANDLERS,
         resume.EVENTS,
         resume.REPLIES,
+        asks=(resume.CHECK, resume.RESUMED),
         on_action=resume.keep_left,
         due=(resume.due,),
         settings={"resume": "resume.mode", "resume_budget": "resume.budget"},

@@ -12,6 +12,7 @@ from llm_lite.desktop.features.chat.reading import seconds_to_read, tokens_in_fr
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import obstacle, reading_key
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.resume.model import offer_status
 from llm_lite.desktop.features.tokens.state import unread
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import duration
@@ -90,8 +91,8 @@ def words(found: Unread) -> str:
 def is_read_at_once(state: AppState) -> bool:
     """Return whether the conversation may be read without a question: in under two seconds, once,
     while the engine has nothing else to do and no kept cache waits to be resumed."""
-    whole, offer = tokens_in_front(state), state.resume.offer
-    waits = offer is not None and offer.phase in ("waiting", "checking", "ready", "resuming")
+    whole, offer = tokens_in_front(state), offer_status(state)
+    waits = offer is not None and offer.phase in ("checking", "ready", "resuming")
     if whole is None or obstacle(state) or used_share(state) > 1:
         return False
     if waits and not state.resume.dismissed:

@@ -28,7 +28,7 @@ from llm_lite.desktop.features.encoder.state import (
 )
 from llm_lite.desktop.features.program import cached_text
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.asking import NOTHING, Slot, replied
+from llm_lite.desktop.features.program.asking import Slot, replied
 from llm_lite.desktop.features.program.cached_text import CachedText
 from llm_lite.desktop.features.program.requests import Result
 from llm_lite.desktop.features.program.state import AppState
@@ -127,8 +127,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
 def _encode_replied(event: Event, asked: EncodeText, state: AppState, now: float) -> AppState:
     """Keep the answer; from now on maps are of this text. Where it could not be encoded, there are
     none."""
-    waiting = state.asks.get(ENCODED, NOTHING).waiting
-    if waiting is None or waiting.question is not asked:  # another one was asked since
+    if not ENCODED.waits_for(state, asked):  # another one was asked since
         return state
     state = replied(event, asked, state, now)
     if isinstance(event, TextEncoded):

@@ -61,6 +61,11 @@ class Slot(Struct, Generic[A], frozen=True, eq=False):
         known = state.asks.get(self, NOTHING).waiting
         return known if known is not None and self._holds(known, state) else None
 
+    def waits_for(self, state: AppState, command: Command) -> bool:
+        """Return whether a command is the last question that was asked, whatever is in front."""
+        waiting = state.asks.get(self, NOTHING).waiting
+        return waiting is not None and waiting.question is command
+
     def wanted(self, state: AppState, question: Command) -> list[Action]:
         """Return the action that asks a question, or none: where it was answered, where one waits,
         and where the answer would be about all that the cache has, and that is more than what is in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -27,14 +27,16 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.reading import begun, owner_of
 from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation, with_titles
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.asking import Slot, replied
+from llm_lite.desktop.features.program.cached_text import PromptSettings
 from llm_lite.desktop.features.program.notices import notify
 from llm_lite.desktop.features.program.requests import Result, conversation, obstacle
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.resume.state import (
     KeptCache,
     Offer,
+    OfferStatus,
     ResumeMode,
-    RunWith,
     newest_first,
 )
 from llm_lite.desktop.language.translate import tr
@@ -140,56 +142,70 @@ def kept_path(folder: str, conversation: int) -> str:
     return str(Path(folder) / f"{conversation}.kv")
 
 
+def _prompt(state: AppState) -> tuple[tuple[Message, ...], PromptSettings]:
+    """Return what a check and a resumption are of: the conversation, and what its prompt is made
+    with."""
+    return state.messages, state.next_prompt_settings
+
+
+CHECK: Slot[KeptChecked] = Slot("kept cache", CheckKept, KeptChecked, subject=_prompt)
+RESUMED: Slot[KeptResumed] = Slot("resumed cache", ResumeKept, KeptResumed, subject=_prompt)
+
+
+def offer_status(state: AppState) -> OfferStatus | None:
+    """Return what is known of the kept cache that is offered; None where none is."""
+    if state.resume.offer is None:
+        return None
+    checked, resumed = CHECK.answered(state), RESUMED.answered(state)
+    if resumed is not None:
+        done = resumed.answer
+        if done is None or done.unfit:
+            return OfferStatus("unfit", unfit=done.unfit if done else "failed")
+        return OfferStatus("resumed", len(done.prompt), done.total, seconds=done.seconds)
+    if RESUMED.waiting(state) is not None:
+        return OfferStatus("resuming")
+    if checked is None:
+        return OfferStatus("checking")
+    found = checked.answer
+    if found is None or found.unfit:
+        return OfferStatus("unfit", unfit=found.unfit if found else "failed")
+    return OfferStatus("ready", found.tokens, found.total, found.bytes)
+
+
 def due(state: AppState) -> Result:
-    """Check an offer against the loaded model, and resume where the setting is `always`; called
-    after every batch of events."""
-    offer = state.resume.offer
-    if offer is None:
+    """Check an offer against the conversation and the model as they are, and resume where the
+    setting is `always`; called after every batch of events."""
+    offer, status = state.resume.offer, offer_status(state)
+    if offer is None or status is None:
         return state, ()
-    is_there = bool(state.owners) and offer.phase not in ("resuming", "resumed")
+    is_there = bool(state.owners) and status.phase not in ("resuming", "resumed")
     if is_there or state.elsewhere:
         return _with(state, offer=None), ()
     if state.running or state.load or state.model is None:
         return state, ()
-    now = run_with(state)
-    stale = offer.phase in ("ready", "unfit") and offer.checked_for != now
-    if offer.phase == "waiting" or stale:
-        messages = conversation(state, state.messages)
-        command = CheckKept(offer.conversation, offer.path, messages, **_prompt(state))
-        offer = replace(offer, phase="checking", asked=command, checked_for=now)
-        return _with(state, offer=offer), (command,)
+    if status.phase == "checking" and CHECK.waiting(state) is None:
+        return CHECK.due(state, CheckKept(offer.conversation, offer.path, **_prompt_fields(state)))
     always = state.resume.mode == "always" and not state.resume.dismissed
-    if offer.phase == "ready" and always and not obstacle(state):
+    if status.phase == "ready" and always and not obstacle(state):
         return resume(Resume(), state, 0.0)
     return state, ()
 
 
-def _prompt(state: AppState) -> dict[str, Any]:
-    """Return how the template is to write the conversation whose cache is kept."""
-    return {
-        name: value for name, value in state.next_prompt_settings.options.items() if name != "raw"
-    }
-
-
-def run_with(state: AppState) -> RunWith | None:
-    if state.model is None or state.executor is None:
-        return None
-    how, settings = state.executor, state.next_prompt_settings
-    prompt = (settings.tools, settings.values)
-    return (state.model.path, how.mode, how.activations, how.keys, how.values, prompt)
+def _prompt_fields(state: AppState) -> dict[str, Any]:
+    """Return the fields of a command with the conversation whose cache is kept, and how the
+    template is to write it."""
+    options = state.next_prompt_settings.options
+    fields = {name: value for name, value in options.items() if name != "raw"}
+    return {"messages": conversation(state, state.messages), **fields}
 
 
 def resume(action: Resume, state: AppState, now: float) -> Result:
-    offer = state.resume.offer
-    if offer is None or offer.phase != "ready":
+    offer, status = state.resume.offer, offer_status(state)
+    if offer is None or status is None or status.phase != "ready":
         return state, ()
     if problem := obstacle(state):
         return notify(state, "warning", problem, now), ()
-    messages = conversation(state, state.messages)
-    command = ResumeKept(offer.conversation, offer.path, messages, **_prompt(state))
-    lead = len(messages) - len(state.messages)
-    offer = replace(offer, phase="resuming", asked=command, lead=lead)
-    return _with(state, offer=offer), (command,)
+    return RESUMED.due(state, ResumeKept(offer.conversation, offer.path, **_prompt_fields(state)))
 
 
 def _set_resume(action: SetResume, state: AppState, now: float) -> Result:
@@ -264,49 +280,48 @@ def _keeping_replied(
     return state
 
 
-def _file_replied(
-    event: Event, asked: CheckKept | ResumeKept, state: AppState, now: float
-) -> AppState:
-    """Note what an offered file holds, or what it brought into the cache."""
-    offer = state.resume.offer
-    if offer is None or offer.asked is not asked:
+def _check_replied(event: Event, asked: CheckKept, state: AppState, now: float) -> AppState:
+    """Keep what the offered file holds."""
+    if not CHECK.waits_for(state, asked):
         return state
-    match event:
-        case KeptChecked():
-            return _checked(event, offer, state, now)
-        case KeptResumed():
-            return _resumed(event, offer, state, now)
-        case Ended() if event.failure and offer.phase in ("checking", "resuming"):
-            offer = replace(offer, phase="unfit", unfit="failed", problem=event.failure)
-            return _with(state, offer=offer)
-        case Ended() if offer.phase in ("checking", "resuming"):  # cancelled, or not to be had
-            return _with(state, offer=None)
-    return state
+    state = replied(event, asked, state, now)
+    if isinstance(event, KeptChecked):
+        return _with_damage(state, event, now)
+    return _without_answer(event, CHECK, state)
 
 
-def _checked(event: KeptChecked, offer: Offer, state: AppState, now: float) -> AppState:
-    offer = replace(
-        offer,
-        phase="unfit" if event.unfit else "ready",
-        tokens=event.tokens,
-        total=event.total,
-        bytes=event.bytes,
-        unfit=event.unfit,
-        problem=event.problem,
-    )
-    return _with_offer(state, offer, now)
-
-
-def _resumed(event: KeptResumed, offer: Offer, state: AppState, now: float) -> AppState:
-    if event.unfit:
-        offer = replace(offer, phase="unfit", unfit=event.unfit, problem=event.problem)
-        return _with_offer(state, offer, now)
-    offer = replace(offer, phase="resumed", tokens=len(event.prompt), seconds=event.seconds)
-    state = _with_offer(_with(state, kept_tokens=len(event.prompt)), offer, now)
+def _resume_replied(event: Event, asked: ResumeKept, state: AppState, now: float) -> AppState:
+    """Keep what the file brought into the cache."""
+    if not RESUMED.waits_for(state, asked):
+        return state
+    prompt = state.asks[RESUMED].waiting
+    state = replied(event, asked, state, now)
+    if not isinstance(event, KeptResumed):
+        return _without_answer(event, RESUMED, state)
+    if event.unfit or prompt is None:
+        return _with_damage(state, event, now)
+    state = _with(state, kept_tokens=len(event.prompt))
     if state.running:  # an answer began meanwhile; its own events list what is in the cache
         return state
-    owners = tuple(owner_of(token.message, offer.lead) for token in event.prompt)
-    return begun(state, event.prompt, owners, state.prompt_settings)
+    messages, settings = cast(tuple[tuple[Message, ...], PromptSettings], prompt.stamp.subject)
+    lead = len(asked.messages) - len(messages)
+    owners = tuple(owner_of(token.message, lead) for token in event.prompt)
+    return begun(state, event.prompt, owners, settings)
+
+
+def _without_answer(event: Event, slot: Slot[Any], state: AppState) -> AppState:
+    """Offer nothing any more where a question ended without an answer: it was cancelled, or there
+    was no file."""
+    ended = isinstance(event, Ended) and not event.failure
+    return _with(state, offer=None) if ended and slot.answer(state) is None else state
+
+
+def _with_damage(state: AppState, event: KeptChecked | KeptResumed, now: float) -> AppState:
+    if event.unfit != "damaged":
+        return state
+    words = tr("The kept cache of this conversation is damaged and was removed: {problem}.")
+    again = tr("It is read again.")
+    return notify(state, "warning", f"{words.format(problem=event.problem)} {again}", now)
 
 
 def _title_replied(event: Event, asked: MakeTitle, state: AppState, now: float) -> AppState:
@@ -319,15 +334,6 @@ def _title_replied(event: Event, asked: MakeTitle, state: AppState, now: float) 
 
 def _learned(event: DraftsLearned, state: AppState, now: float) -> AppState:
     return replace(state, learned_drafts=event)
-
-
-def _with_offer(state: AppState, offer: Offer, now: float) -> AppState:
-    state = replace(state, resume=replace(state.resume, offer=offer))
-    if offer.unfit == "damaged":
-        words = tr("The kept cache of this conversation is damaged and was removed: {problem}.")
-        again = tr("It is read again.")
-        return notify(state, "warning", f"{words.format(problem=offer.problem)} {again}", now)
-    return state
 
 
 class IdleWork(Struct):
@@ -389,7 +395,7 @@ EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
 }
 REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
     KeepConversation: _keeping_replied,
-    CheckKept: _file_replied,
-    ResumeKept: _file_replied,
+    CheckKept: _check_replied,
+    ResumeKept: _resume_replied,
     MakeTitle: _title_replied,
 }

@@ -6,18 +6,16 @@ Times are in seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-from llm_lite.core.messages import CheckKept, ResumeKept, ToolSpec, Unfit
+from llm_lite.core.messages import Unfit
 from llm_lite.core.records import replace
 
 ResumeMode = Literal["off", "ask", "always"]
-OfferPhase = Literal["waiting", "checking", "ready", "unfit", "resuming", "resumed"]
+OfferPhase = Literal["checking", "ready", "unfit", "resuming", "resumed"]
 BUDGET = 2 << 30
-# Model, mode, activations, types of keys and values; the tools and values that it is told.
-RunWith = tuple[str, str, str, str, str, tuple[tuple[ToolSpec, ...], tuple[Any, ...]]]
 
 
 class KeptCache(Struct, frozen=True):
@@ -30,20 +28,21 @@ class KeptCache(Struct, frozen=True):
 
 
 class Offer(Struct, frozen=True):
-    """A kept cache that is offered to the conversation in the chat."""
+    """The kept cache of the conversation in the chat."""
 
     conversation: int
     path: str
-    phase: OfferPhase = "waiting"  # for a model
+
+
+class OfferStatus(Struct, frozen=True):
+    """How far an offer is, for the conversation as it is in front."""
+
+    phase: OfferPhase
     tokens: int = 0  # that need not be read again
     total: int = 0  # tokens of the conversation
     bytes: int = 0
     unfit: Unfit = ""
-    problem: str = ""
     seconds: float = 0.0  # that it took to resume
-    asked: CheckKept | ResumeKept | None = None  # the command that uses the file now
-    lead: int = 0  # messages sent before those of the conversation
-    checked_for: RunWith | None = None
 
 
 class ResumeState(Struct, frozen=True):

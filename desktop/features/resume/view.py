@@ -8,8 +8,8 @@ from llm_lite.core.messages import Unfit
 from llm_lite.desktop.features.chat.reading import seconds_to_read
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.resume.model import DismissOffer, Resume, run_with
-from llm_lite.desktop.features.resume.state import Offer
+from llm_lite.desktop.features.resume.model import DismissOffer, Resume, offer_status
+from llm_lite.desktop.features.resume.state import OfferStatus
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import duration, size
 from llm_lite.desktop.widgets.icons import ICON_CHECK, ICON_CLOCK, ICON_CLOSE, ICON_INFO
@@ -63,25 +63,17 @@ def draw_strip(state: AppState, ui: Ui, offset: float, width: float) -> list[Act
     return actions
 
 
-def _shown(state: AppState) -> Offer | None:
-    offer = state.resume.offer
-    if offer is None or state.resume.dismissed or state.running or state.editing is not None:
+def _shown(state: AppState) -> OfferStatus | None:
+    offer, status = state.resume.offer, offer_status(state)
+    if status is None or state.resume.dismissed or state.running or state.editing is not None:
         return None
-    if offer.conversation != state.history.open:
+    if offer is None or offer.conversation != state.history.open:
         return None
-    if offer.phase == "unfit" and offer.unfit not in WHY:
+    if status.phase == "unfit" and status.unfit not in WHY:
         return None
-    if offer.phase == "resumed" and not _holds_all(state, offer):
-        return None
-    return offer if offer.phase in ("ready", "resuming", "resumed", "unfit") else None
-
-
-def _holds_all(state: AppState, offer: Offer) -> bool:
-    """Return whether the cache still holds what was resumed, and that is the conversation in front:
-    it may have been read again, have another version or system prompt, or run otherwise."""
-    if offer.checked_for != run_with(state) or len(state.owners) < offer.tokens:
-        return False
-    return state.counted.tokens in (None, offer.total)
+    if status.phase == "resumed" and len(state.owners) < status.tokens:
+        return None  # the cache does not hold it any more
+    return status if status.phase != "checking" else None
 
 
 def _button_width(ui: Ui) -> float:
@@ -98,7 +90,7 @@ def _draw_button(ui: Ui, at: ImVec2, height: float) -> list[Action]:
 
 
 def _draw_words(
-    state: AppState, ui: Ui, offer: Offer, at: ImVec2, room: float, height: float
+    state: AppState, ui: Ui, offer: OfferStatus, at: ImVec2, room: float, height: float
 ) -> None:
     """Draw an icon, the first sentence in the text's colour, and the rest behind it."""
     icons = {"resumed": ICON_CHECK, "unfit": ICON_INFO}
@@ -121,7 +113,7 @@ def _draw_words(
     tip(ui, f"{words}\n\n{tr(ROWS)}" if offer.phase in ("ready", "resumed") else words)
 
 
-def offer_words(state: AppState, offer: Offer) -> tuple[str, str]:
+def offer_words(state: AppState, offer: OfferStatus) -> tuple[str, str]:
     """Return what comes first, and more where there is room for it."""
     again = seconds_to_read(state, offer.tokens)
     spared = tr("Reading them again takes about {time}.").format(time=duration(1e3 * again))

@@ -24,7 +24,7 @@ from llm_lite.desktop.features.history.model import (
     UndoHistory,
 )
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.resume.model import KeepNow, Resume
+from llm_lite.desktop.features.resume.model import KeepNow, Resume, offer_status
 from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
 from tests.desktop.fake_engine import FakeEngine
@@ -114,7 +114,7 @@ def resumed(window, folder):
     number = window.state.history.open
     window.do(NewChat())
     window.do(Send("Another."), lambda s: len(s.messages) == 2)  # which takes the cache's place
-    window.do(OpenConversation(number), lambda s: s.resume.offer and s.resume.offer.tokens)
+    window.do(OpenConversation(number), lambda s: offer_status(s) and offer_status(s).tokens)
     window.do(Resume(), lambda s: s.owners)
 
 

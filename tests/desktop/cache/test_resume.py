@@ -36,10 +36,11 @@ from llm_lite.desktop.features.history.model import (
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.model import OpenModel
-from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.quantization.state import Work
 from llm_lite.desktop.features.resume import model as resuming
 from llm_lite.desktop.features.resume.model import (
+    CHECK,
     AskTitle,
     ClearKept,
     DismissOffer,
@@ -48,9 +49,13 @@ from llm_lite.desktop.features.resume.model import (
     Resume,
     SetResume,
     SetTitles,
+    offer_status,
 )
-from llm_lite.desktop.features.resume.state import BUDGET, Offer, ResumeState
-from tests.desktop.fake_model import MODEL
+from llm_lite.desktop.features.resume.state import BUDGET, Offer, OfferStatus, ResumeState
+from llm_lite.desktop.features.steer.state import Steering
+from llm_lite.desktop.features.tokens.state import SYSTEM
+from tests.desktop.cached import with_answer
+from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import sent
 from tests.desktop.history.test_history import Chat, chat  # noqa: F401
 
@@ -72,8 +77,8 @@ def talked(one: Chat, question: str = QUESTION) -> int:
 
 def offered(one: Chat, number: int):
     one.open(number)
-    one.wait(lambda s: s.resume.offer and s.resume.offer.phase not in ("waiting", "checking"))
-    return one.state.resume.offer
+    one.wait(lambda s: offer_status(s) and offer_status(s).phase != "checking")
+    return offer_status(one.state)
 
 
 def test_a_conversation_that_is_left_is_kept_and_offered(chat):  # noqa: F811
@@ -85,7 +90,7 @@ def test_a_conversation_that_is_left_is_kept_and_offered(chat):  # noqa: F811
     assert (offer.phase, offer.unfit) == ("ready", "") and offer.tokens == offer.total > 0
     assert sent(one.engine, ResumeKept) == [] and one.state.owners == ()
     one.program.do(Resume())
-    one.wait(lambda s: s.resume.offer.phase == "resumed")
+    one.wait(lambda s: offer_status(s).phase == "resumed")
     assert len(one.state.owners) == one.state.context_used == offer.tokens
     assert {0, 1} <= set(one.state.owners)
     one.do(Send("And at night?"))
@@ -110,7 +115,7 @@ def test_always_needs_no_button_and_off_keeps_nothing(chat):  # noqa: F811
     one.do(SetResume("always", BUDGET))
     one.open(number)
     one.wait(lambda s: bool(s.owners))
-    assert one.state.resume.offer.phase == "resumed"
+    assert offer_status(one.state).phase == "resumed"
     one.do(SetResume("off", BUDGET), NewChat(), Send("Another"), NewChat())
     assert sent(one.engine, KeepConversation) == []
     one.open(number)
@@ -119,8 +124,9 @@ def test_always_needs_no_button_and_off_keeps_nothing(chat):  # noqa: F811
 
 def test_always_waits_without_a_word_until_the_engine_is_free():
     work = Work(MeasureModes(EngineOptions()), "report")
-    offer = Offer(7, "7.kv", phase="ready", checked_for=None)
-    state = AppState(model=MODEL, resume=ResumeState(mode="always", folder="x", offer=offer))
+    offering = ResumeState(mode="always", folder="x", offer=Offer(7, "7.kv"))
+    state = AppState(model=MODEL, resume=offering)
+    state = with_answer(state, CHECK, CheckKept(7, "7.kv", ()), KeptChecked(tokens=5))
     busy = replace(state, quantization=replace(state.quantization, work=work))
     assert due(busy) == (busy, ())
     (command,) = due(state)[1]
@@ -133,26 +139,58 @@ def test_a_reply_is_of_the_command_that_asked_for_it_alone():
     state, (check,) = due(asking)
     told = KeptChecked(tokens=5, total=9, bytes=99)
     assert apply(told, state, 0.0, replace(check)) == state, "a file of before"
-    ready = apply(told, state, 0.0, check)
-    assert (ready.resume.offer.phase, ready.resume.offer.tokens) == ("ready", 5)
+    ready = apply(Ended(), apply(told, state, 0.0, check), 0.0, check)
+    assert offer_status(ready) == OfferStatus("ready", 5, 9, 99)
     resuming, (resume,) = act(Resume(), ready, 0.0)
     there = KeptResumed((PromptToken(1, "<s>", -1),), 9, 0.1)
     assert apply(there, resuming, 0.0, replace(resume)) == resuming
     assert apply(told, resuming, 0.0, check) == resuming, "it was checked before"
     assert apply(there, resuming, 0.0, resume).positions == ("<s>",)
     for before, asked in ((state, check), (resuming, resume)):
-        failed = apply(Ended("the model is gone"), before, 0.0, asked).resume.offer
-        assert (failed.phase, failed.unfit, failed.problem) == (
-            "unfit", "failed", "the model is gone",
-        )  # fmt: skip
+        failed = apply(Ended("the model is gone"), before, 0.0, asked)
+        assert offer_status(failed) == OfferStatus("unfit", unfit="failed")
 
 
 @pytest.mark.parametrize("end", [Ended(), Ended("it was cancelled", True)])
 def test_a_check_that_ends_without_a_reply_offers_nothing(end):
-    asked = CheckKept(1, "1.kv", ())
-    offer = Offer(1, "1.kv", "checking", asked=asked)
-    state = AppState(model=MODEL, resume=ResumeState(offer=offer))
+    state = AppState(model=MODEL, resume=ResumeState(offer=Offer(1, "1.kv")))
+    state, (asked,) = due(state)
     assert apply(end, state, 0.0, asked).resume.offer is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"system_prompt": "Speak only French."},
+        {"thinking": False},
+        {"tree": ConversationTree((Message("user", "Hi"),))},
+        {"executor": replace(EXECUTOR, mode="int4")},
+        {"steering": Steering(gains=((0.5,) * MODEL.heads,) * MODEL.layers)},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_an_offer_is_checked_for_what_is_in_front(changes):
+    offering = ResumeState(folder="x", offer=Offer(7, "7.kv"))
+    state, (check,) = due(AppState(model=MODEL, executor=EXECUTOR, resume=offering))
+    state = apply(KeptChecked(tokens=5, total=9, bytes=99), state, 0.0, check)
+    other = replace(apply(Ended(), state, 0.0, check), **changes)
+    assert offer_status(other).phase == "checking"
+    assert not any(isinstance(one, ResumeKept) for one in act(Resume(), other, 0.0)[1])
+    again = [one for one in due(other)[1] if isinstance(one, CheckKept)]
+    assert len(again) == 1
+
+
+def test_what_was_resumed_is_of_the_prompt_that_was_asked_for():
+    """The system prompt is typed on while the file is read: the cache has the one of before."""
+    offering = ResumeState(folder="x", offer=Offer(7, "7.kv"))
+    state = AppState(model=MODEL, resume=offering, system_prompt="A")
+    state = with_answer(state, CHECK, CheckKept(7, "7.kv", ()), KeptChecked(tokens=5))
+    state, (command,) = act(Resume(), state, 0.0)
+    state = replace(state, system_prompt="AB")
+    there = KeptResumed((PromptToken(1, "<s>", 0), PromptToken(2, "Hi", 1)), 9, 0.1)
+    state = apply(there, state, 0.0, command)
+    assert state.cached.prompt_settings.system_prompt == "A" and state.positions == ()
+    assert state.cached.owners == (SYSTEM, 0)
 
 
 def test_why_a_cache_was_not_kept_is_told():
@@ -174,7 +212,7 @@ def test_what_is_of_no_use_says_why_and_is_looked_at_again_for_another_model(cha
     one.engine.unfit = ""
     executor = replace(one.state.executor, mode="int8")
     one.program.state = replace(one.state, executor=executor)
-    one.wait(lambda s: s.resume.offer.phase == "ready")
+    one.wait(lambda s: offer_status(s).phase == "ready")
     assert len(sent(one.engine, CheckKept)) == 2
     one.do(DismissOffer())
     assert one.state.resume.dismissed
@@ -255,7 +293,7 @@ def test_it_is_one_file_from_the_real_engine_to_the_next(tiny_llama, tmp_path):
         again = Real(tiny_llama, folder, mode)
         again.open(number)
         if mode == "ask":
-            again.wait(lambda s: s.resume.offer and s.resume.offer.phase == "ready")
+            again.wait(lambda s: offer_status(s) and offer_status(s).phase == "ready")
             again.do(Resume())
         if mode != "off":
             again.wait(lambda s: bool(s.owners))

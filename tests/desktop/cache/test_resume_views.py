@@ -3,26 +3,36 @@
 import pytest
 
 from llm_lite.core.history import ConversationTree
-from llm_lite.core.messages import AnswerRun, GenerationStats
+from llm_lite.core.messages import (
+    AnswerRun,
+    CheckKept,
+    GenerationStats,
+    KeptChecked,
+    KeptResumed,
+    PromptToken,
+    ResumeKept,
+)
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.history.state import HistoryState
+from llm_lite.desktop.features.program.asked import Asked, Exchange
 from llm_lite.desktop.features.program.cached_text import CachedText
-from llm_lite.desktop.features.program.state import Counted, Message
+from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.resume.model import (
+    CHECK,
+    RESUMED,
     ClearKept,
     DismissOffer,
     Resume,
     SetResume,
     SetTitles,
-    run_with,
 )
-from llm_lite.desktop.features.resume.state import KeptCache, Offer, ResumeState
+from llm_lite.desktop.features.resume.state import KeptCache, Offer, OfferStatus, ResumeState
 from llm_lite.desktop.features.resume.view import WHY, offer_words, seconds_to_read
-from tests.desktop.cached import with_cached
+from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.headless import READY
 
-OFFER = Offer(7, "/caches/7.kv", "ready", 2469, 2470, 56_902_020, checked_for=run_with(READY))
+OFFER = OfferStatus("ready", 2469, 2470, 56_902_020)
 WRITTEN = AnswerRun.by(READY.model, READY.executor)
 READ = GenerationStats(prompt_tokens=2438, prefill_tok_s=800.0)
 TALK = (
@@ -38,10 +48,20 @@ def offering(offer=OFFER, **changes):
         READY,
         tree=ConversationTree(TALK),
         history=history,
-        resume=ResumeState(offer=offer, **changes),
+        resume=ResumeState(offer=Offer(7, "/caches/7.kv") if offer else None, **changes),
     )
-    held = offer is not None and offer.phase == "resumed"
-    return with_cached(state, used=offer.tokens) if held else state
+    question = ResumeKept(7, "/caches/7.kv", ())
+    if offer is None or offer.phase == "checking":
+        return state
+    if offer.phase == "resuming":
+        waiting = Exchange(waiting=Asked(question, RESUMED.stamp(state)))
+        return replace(state, asks={RESUMED: waiting})
+    if offer.phase == "resumed":
+        prompt = (PromptToken(0, "x", 0),) * offer.tokens
+        state = with_cached(state, used=offer.tokens)
+        return with_answer(state, RESUMED, question, KeptResumed(prompt, offer.total, 0.06))
+    found = KeptChecked(offer.tokens, offer.total, offer.bytes, offer.unfit)
+    return with_answer(state, CHECK, CheckKept(7, "/caches/7.kv", ()), found)
 
 
 def test_the_strip_is_taken_or_sent_away(headless):
@@ -75,11 +95,7 @@ def test_the_strip_stands_over_its_own_conversation_alone(headless, phase):
 def test_what_was_resumed_is_told_while_the_cache_holds_it(headless, changes):
     one = headless(offering(replace(OFFER, phase="resumed")))
     assert one.driver.shows("chat.resume.words")
-    state = replace(one.state, **changes)
-    counted = Counted(state.messages, state.prompt_settings, 2468)
-    if "system_prompt" in changes:  # then it is counted anew
-        state = replace(state, counted=counted)
-    one.program.state = state
+    one.program.state = replace(one.state, **changes)
     one.driver.frames(2)
     assert not one.driver.shows("chat.resume.words")
 
@@ -110,9 +126,8 @@ def test_the_strip_says_why_not(headless, why):
     assert offer_words(one.state, offer)[0].startswith("Not resumed: ")
 
 
-@pytest.mark.parametrize("phase", ["waiting", "checking"])
-def test_nothing_flickers_before_it_is_known(headless, phase):
-    one = headless(offering(replace(OFFER, phase=phase)))
+def test_nothing_flickers_before_it_is_known(headless):
+    one = headless(offering(replace(OFFER, phase="checking")))
     assert not one.driver.shows("chat.resume.words")
 
 

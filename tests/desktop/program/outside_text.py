@@ -215,7 +215,7 @@ def expecting(state: AppState, asked: Command | None) -> AppState:
         tree=ConversationTree(state.messages or (Message("user", "why is it so?"),)),
         running=Running(asked, time.monotonic()),
         reading=ReadingBack(asked),
-        resume=replace(state.resume, offer=Offer(*KEPT[:2], "checking", asked=asked)),
+        resume=replace(state.resume, offer=Offer(*KEPT[:2])),
         serving=replace(state.serving, phase="on", asked=asked),
         asks={
             slot: Exchange(waiting=Asked(asked, slot.stamp(state)))
