@@ -31,7 +31,7 @@ from llm_lite.desktop.features.lesson.model import (
     GoToStep,
     RunSentence,
     ShowLesson,
-    with_trace,
+    lesson_page,
 )
 from llm_lite.desktop.features.lesson.state import STEPS
 from llm_lite.desktop.features.program.settings import WindowPlace
@@ -74,7 +74,7 @@ class Lesson(App):
         self.program.do(ShowLesson(True))
         self.program.do(RunSentence(SENTENCE))
         self.until(lambda s: bool(s.messages) and not s.busy)
-        self.until(lambda s: with_trace(s).lesson.trace is not None and TRACE.waiting(s) is None)
+        self.until(lambda s: lesson_page(s).trace is not None and TRACE.waiting(s) is None)
         self.rest(REST)
         markup().wait()
 

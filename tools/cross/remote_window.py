@@ -10,7 +10,7 @@ from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.cache.model import ColorCache, measured
 from llm_lite.desktop.features.chat.model import NewChat, Send
-from llm_lite.desktop.features.lesson.model import FollowPosition, ShowLesson, with_trace
+from llm_lite.desktop.features.lesson.model import FollowPosition, ShowLesson, lesson_page
 from llm_lite.desktop.features.program.model import (
     DismissNotice,
     OpenModel,
@@ -146,7 +146,7 @@ class Pictures:
             self.take("22-norms")
             self.program.do(FollowPosition(9))
             self.program.do(ShowLesson(True))
-            driver.wait("the trace", lambda s: with_trace(s).lesson.trace is not None)
+            driver.wait("the trace", lambda s: lesson_page(s).trace is not None)
             self.take("22-lesson")
             self.program.do(ShowLesson(False))
             driver.click("tab.attention")

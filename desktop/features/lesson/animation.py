@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from llm_lite.desktop.features.lesson.state import LessonState, StepName
+from llm_lite.desktop.features.lesson.model import lesson_page
+from llm_lite.desktop.features.lesson.state import LessonPage, StepName
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.ui import Ui
 
@@ -54,7 +55,7 @@ class Animation(Struct):
 def advance(state: AppState, ui: Ui) -> float:
     """Move the picture by the time since the last frame and return where it stands; ask for another
     frame while it moves."""
-    animation, lesson = ui.local(Animation), state.lesson
+    animation, lesson = ui.local(Animation), lesson_page(state)
     what = (lesson.step_name, lesson.draws if lesson.step_name == "cache" else 0, *_traced(lesson))
     if animation.what != what:
         animation.what, animation.at = what, 0.0
@@ -71,7 +72,7 @@ def advance(state: AppState, ui: Ui) -> float:
     return animation.at
 
 
-def _traced(lesson: LessonState) -> tuple[object, ...]:
+def _traced(lesson: LessonPage) -> tuple[object, ...]:
     """Return what identifies a picture; it stays the same when its trace is requested again."""
     trace = lesson.trace
     return () if trace is None else (trace.position, trace.layer, trace.head, trace.tokens)

@@ -14,6 +14,7 @@ from llm_lite.desktop.features.lesson.model import (
     RunSentence,
     TypeSentence,
     followed_position,
+    lesson_page,
 )
 from llm_lite.desktop.features.lesson.pictures.overview import (
     EXAMPLE_SOURCE,
@@ -93,7 +94,7 @@ def _draw_fields(state: AppState, ui: Ui, height: float) -> list[Action]:
         wrapped(ui, problem, "text", "body")
         return []
     about = ABOUT_TRANSLATOR if state.writes_targets else ABOUT_ENCODER if state.encodes else ABOUT
-    draw_explained(ui, tr(about).format(n=len(state.lesson.steps)), "text", "body")
+    draw_explained(ui, tr(about).format(n=len(lesson_page(state).steps)), "text", "body")
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_picture(state, ui, min(max(ui.u(PICTURE[0]), height * 0.4), ui.u(PICTURE[1])))
     imgui.dummy(ImVec2(0, ui.u(1)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llm_lite.core.messages.inspecting.lesson import DenseShape, TokenTrace, TracedShape
-from llm_lite.desktop.features.lesson.state import LessonState, StepName
+from llm_lite.desktop.features.lesson.state import LessonPage, StepName
 
 
-def formula(lesson: LessonState) -> tuple[str, ...]:
+def formula(lesson: LessonPage) -> tuple[str, ...]:
     """Return the formula of the step as lines of TeX."""
     return () if lesson.trace is None else _FORMULAS[lesson.step_name](lesson.trace)
 

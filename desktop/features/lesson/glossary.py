@@ -11,7 +11,7 @@ from imgui_bundle import ImVec2, imgui
 
 from llm_lite.core.messages.inspecting.lesson import TokenTrace
 from llm_lite.desktop.features.lesson.numbers import Name, Number, divided_residual, norm_weight
-from llm_lite.desktop.features.lesson.state import LessonState
+from llm_lite.desktop.features.lesson.state import LessonPage
 from llm_lite.desktop.language.translate import mark, number, tr
 from llm_lite.desktop.widgets.token_text import visible
 from llm_lite.desktop.widgets.ui import Rect, Ui
@@ -266,7 +266,7 @@ MEANINGS: dict[str, str] = {
 }  # fmt: skip
 
 
-def meaning_of(name: Name, lesson: LessonState) -> str:
+def meaning_of(name: Name, lesson: LessonPage) -> str:
     """Return the sentence that explains a number."""
     trace = lesson.trace
     assert trace is not None
@@ -289,7 +289,7 @@ def _meaning_in_vector(kind: str, which: str | int, values: Mapping[str, object]
     return tr("Number {n:,} of {what}.").format(n=int(which) + 1, what=what)
 
 
-def _format_values(lesson: LessonState, which: str | int) -> dict[str, object]:
+def _format_values(lesson: LessonPage, which: str | int) -> dict[str, object]:
     trace = lesson.trace
     assert trace is not None
     return {
@@ -306,7 +306,7 @@ def _source_at(trace: TokenTrace, which: str | int) -> str:
     return found[0] if found else ""
 
 
-def token_at(lesson: LessonState, position: int) -> str:
+def token_at(lesson: LessonPage, position: int) -> str:
     """Return the text of a token of the sentence on one line; "" where the trace lacks it."""
     trace = lesson.trace
     places = [place for place, _ in trace.tokens] if trace is not None else []
@@ -314,7 +314,7 @@ def token_at(lesson: LessonState, position: int) -> str:
     return visible(lesson.token_texts[at]) if 0 <= at < len(lesson.token_texts) else ""
 
 
-def operands_of(name: Name, lesson: LessonState) -> tuple[Number | str, ...]:
+def operands_of(name: Name, lesson: LessonPage) -> tuple[Number | str, ...]:
     """Return the numbers of the picture, and the signs between them, that make a number of a
     vector; nothing where it is not made of such."""
     trace, at = lesson.trace, name[-1]

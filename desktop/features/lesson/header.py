@@ -17,13 +17,14 @@ from llm_lite.desktop.features.lesson.model import (
     TypeSentence,
     followed_position,
     is_written_by_model,
+    lesson_page,
     message_begin,
     openable_layers,
     opened_layer,
     sentence_positions,
     traceable_tokens,
 )
-from llm_lite.desktop.features.lesson.state import LessonState, StepName
+from llm_lite.desktop.features.lesson.state import LessonPage, StepName
 from llm_lite.desktop.features.lesson.step_texts import title_of
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
@@ -65,7 +66,7 @@ class StepGroup(Struct, frozen=True):
     count: int
 
 
-def stages_of(lesson: LessonState) -> list[StepGroup]:
+def stages_of(lesson: LessonPage) -> list[StepGroup]:
     """Return the stages in the order of the model's steps. A position that is added to the
     embedding belongs to the text."""
     found: list[StepGroup] = []
@@ -86,7 +87,7 @@ def draw_header(state: AppState, ui: Ui, has_sentence: bool) -> list[Action]:
     side, top, step = ui.u(7.5), imgui.get_cursor_pos_y(), state.lesson.step if has_sentence else 0
     room = imgui.get_content_region_avail().x
     imgui.set_cursor_pos_y(top + (side - ui.theme.size("title")) / 2)
-    stages = stages_of(state.lesson)
+    stages = stages_of(lesson_page(state))
     title = _title(ui, stages, room - side - ui.u(6))
     text(ui, title, style="title", bold=True)
     taken = imgui.get_item_rect_size().x + ui.u(4)
@@ -169,7 +170,7 @@ def _draw_number(
     state: AppState, ui: Ui, step: int, at: tuple[float, float], height: float, has_sentence: bool
 ) -> list[Action]:
     """Draw a step as a round number, filled where it was taken."""
-    lesson, actions = state.lesson, list[Action]()
+    lesson, actions = lesson_page(state), list[Action]()
     draw, each, radius = imgui.get_window_draw_list(), ui.u(STEP_WIDTH), ui.u(2.5)
     name = lesson.steps[step]
     imgui.set_cursor_screen_pos(ImVec2(*at))
@@ -219,7 +220,7 @@ def draw_token_line(state: AppState, ui: Ui) -> list[Action]:
     room = whole - chosen - own_width - ui.u(6)
     if narrow := room < ui.u(LEAST_TOKENS):
         own_width = ui.u(7.5)
-        taken = 0.0 if state.lesson.step_name in STEPS_WITHOUT_LAYER else chosen
+        taken = 0.0 if lesson_page(state).step_name in STEPS_WITHOUT_LAYER else chosen
         room = whole - taken - own_width - ui.u(6)
     top = imgui.get_cursor_screen_pos()
     flags = imgui.WindowFlags_.no_scrollbar | imgui.WindowFlags_.no_scroll_with_mouse
@@ -230,7 +231,7 @@ def draw_token_line(state: AppState, ui: Ui) -> list[Action]:
     if _draw_own_sentence(ui, narrow, own):
         actions.append(TypeSentence(True))
     imgui.set_cursor_screen_pos(ImVec2(top.x + room + own_width + ui.u(6), top.y + ui.u(0.25)))
-    if state.lesson.step_name not in STEPS_WITHOUT_LAYER:
+    if lesson_page(state).step_name not in STEPS_WITHOUT_LAYER:
         actions += _draw_layer_and_head(state, ui)
     imgui.set_cursor_screen_pos(ImVec2(top.x, top.y + height + ui.u(2)))
     imgui.dummy(ImVec2(0, 0))
@@ -364,7 +365,8 @@ def _draw_layer_and_head(state: AppState, ui: Ui) -> list[Action]:
     """Draw the lists in which the opened layer and its head are chosen."""
     model = state.model
     assert model is not None
-    trace, chosen_head = state.lesson.trace, state.lesson.head
+    lesson = lesson_page(state)
+    trace, chosen_head = lesson.trace, lesson.head
     layer, head = opened_layer(state), chosen_head if chosen_head is not None else 0
     if chosen_head is None and trace is not None:
         head = trace.head

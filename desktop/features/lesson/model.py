@@ -15,6 +15,7 @@ from llm_lite.desktop.features.history.model import OpenConversation, ShowHistor
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.lesson.state import (
     LONGEST_SENTENCE,
+    LessonPage,
     LessonState,
     nearest_temperature,
     shown_positions,
@@ -225,34 +226,37 @@ TRACE: Slot[TokenFollowed] = Slot(
 )
 
 
-def with_trace(state: AppState) -> AppState:
-    """Return the state with the last trace of what is in front, for the page."""
-    global _last_traced
-    known = TRACE.answered(state) if question(state) is not None else None
-    key, lesson = _last_traced
-    if key[0] is not known or key[1] is not state.lesson:
-        lesson = _with_trace(state, known)
-        _last_traced = (known, state.lesson), lesson
-    return replace(state, lesson=lesson)
+def lesson_page(state: AppState) -> LessonPage:
+    """Return the lesson with the last trace of what is in front."""
+    global _last_page
+    last, key, page = _last_page
+    if last is not state:
+        known = TRACE.answered(state) if question(state) is not None else None
+        if key[0] is not known or key[1] is not state.lesson:
+            page = _page(state, known)
+        _last_page = state, (known, state.lesson), page
+    return page
 
 
-def _with_trace(state: AppState, known: Asked | None) -> LessonState:
+def _page(state: AppState, known: Asked | None) -> LessonPage:
+    page = state.lesson.page()
     if known is None:
-        return state.lesson
+        return page
     if known.answer is None:
-        return replace(state.lesson, problem=known.problem)
+        return replace(page, problem=known.problem)
     trace, texts = known.answer.trace, state.positions
     if trace.shape.path == "encoder_decoder":
-        return state.lesson.with_trace(trace, trace.texts)
+        return page.with_trace(trace, trace.texts)
     # Positions know characters that several tokens make.
     words = tuple(texts[p] if p < len(texts) else "" for p, _ in trace.tokens)
-    return state.lesson.with_trace(trace, words)
+    return page.with_trace(trace, words)
 
 
-# The last result, and what it was made of: numbers and pictures are kept for the same lesson.
-_last_traced: tuple[tuple[Asked | None, LessonState | None], LessonState] = (
+# The last page, and what it was made of: numbers and pictures are kept for the same one.
+_last_page: tuple[AppState | None, tuple[Asked | None, LessonState | None], LessonPage] = (
+    None,
     (None, None),
-    LessonState(),
+    LessonPage(),
 )
 
 
@@ -299,7 +303,7 @@ def _follow_first_of_pair(state: AppState, now: float) -> AppState:
 
 
 def _go(action: GoToStep, state: AppState, now: float) -> Result:
-    shown = with_trace(state).lesson.at_step(action.step)
+    shown = lesson_page(state).at_step(action.step)
     return _with(state, step=shown.step, assumed_steps=shown.steps), ()
 
 

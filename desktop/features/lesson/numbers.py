@@ -19,7 +19,7 @@ from llm_lite.core.messages.inspecting.lesson import (
     TokenTrace,
     VectorPart,
 )
-from llm_lite.desktop.features.lesson.state import LessonState, StepName
+from llm_lite.desktop.features.lesson.state import LessonPage, StepName
 from llm_lite.desktop.language.units import size
 
 Name = tuple[str | int, ...]
@@ -117,13 +117,13 @@ def activation(curve: Curve, x: float) -> float:
 _AS_TRAINED = 1.0  # the temperature
 
 
-def _source(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _source(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     for token in trace.source:
         yield Number(("source_id", token.position), token.id, "{:.0f}")
         yield Number(("hidden", token.position), token.hidden.rms, "{:.3f}")
 
 
-def _cross(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _cross(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     found = trace.opened.cross
     if found is None:
         return
@@ -148,20 +148,20 @@ def _likeliest(trace: TokenTrace) -> Number:
     return percentage(("likely", trace.distribution.top[0].id), share)
 
 
-def _choosing(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _choosing(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     yield from _likely_tokens(trace)
     shares = token_shares(trace.distribution, _AS_TRAINED)
     for token, share in zip(trace.distribution.top[:LISTED_TOKENS], shares, strict=False):
         yield Number(("log_likely", token.id), math.log(max(share, 1e-300)), "{:.2f}")
 
 
-def _filling(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _filling(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     yield from _likely_tokens(trace)
     if trace.distribution.went_on is not None:
         yield Number(("rank",), trace.distribution.rank, "{:,.0f}")
 
 
-def _pooling(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _pooling(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     found = trace.pooled
     if found is None:
         return
@@ -175,20 +175,20 @@ def _pooling(trace: TokenTrace, lesson: LessonState) -> Numbers:
 PAIRS = (0, 1, 2, 3, 5, 8, 16, 31)  # rotary pairs that are shown as hands
 
 
-def numbers_of(lesson: LessonState) -> dict[Name, Number]:
+def numbers_of(lesson: LessonPage) -> dict[Name, Number]:
     """Return the numbers of the step that is shown; none while there is no trace."""
     if lesson.trace is None:
         return {}
     return {number.name: number for number in _STEPS[lesson.step_name](lesson.trace, lesson)}
 
 
-def _tokens(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _tokens(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     for position, token in trace.tokens:
         yield Number(("id", position), token, "{:.0f}")
     yield from vector_numbers("row", trace.row)
 
 
-def _position(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _position(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     yield Number(("position",), trace.position, "{:.0f}")
     if trace.shape.positions == "bias":
         for score in trace.opened.head.scores:
@@ -281,7 +281,7 @@ def norm_input_output(trace: TokenTrace) -> tuple[tuple[str, VectorPart], tuple[
     return ("residual", opened.residual), ("normed", opened.normed)
 
 
-def _norm(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _norm(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     (before, given), (after, made) = norm_input_output(trace)
     yield from vector_numbers(before, given)
     if shows_division(trace):
@@ -289,20 +289,20 @@ def _norm(trace: TokenTrace, lesson: LessonState) -> Numbers:
     yield from vector_numbers(after, made)
 
 
-def _queries(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _queries(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     head = trace.opened.head
     yield from vector_numbers("query", head.query)
     yield from vector_numbers("key", head.key)
     yield from vector_numbers("value", head.value)
 
 
-def _scores(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _scores(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     for score in trace.opened.head.scores:
         yield Number(("dot", score.position), score.dot, "{:+.2f}")
         yield Number(("sum", score.position), score.dot, "{:+.2f}")
 
 
-def _softmax(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _softmax(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     head = trace.opened.head
     yield Number(("scale",), trace.shape.scale, "{:.4f}")
     for score in head.scores:
@@ -318,7 +318,7 @@ def _softmax(trace: TokenTrace, lesson: LessonState) -> Numbers:
     yield percentage(("sink_unscaled",), head.sink_unscaled)
 
 
-def _values(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _values(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     head = trace.opened.head
     for score in head.scores:
         yield percentage(("probability", score.position), score.probability)
@@ -326,7 +326,7 @@ def _values(trace: TokenTrace, lesson: LessonState) -> Numbers:
     yield from vector_numbers("head_output", head.output)
 
 
-def _output(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _output(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     for head, value in enumerate(trace.opened.head.outputs):
         yield Number(("head", head), value, "{:.3f}")
     yield from vector_numbers("attended", trace.opened.attended)
@@ -343,7 +343,7 @@ def residual_sum(trace: TokenTrace) -> tuple[str, VectorPart]:
     return "after_attention", opened.after_attention
 
 
-def _neurons(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _neurons(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     found = trace.opened.feed_forward
     for neuron in found.neurons:
         yield Number(("neuron", neuron.index), neuron.value, "{:+.2f}")
@@ -357,7 +357,7 @@ def _neurons(trace: TokenTrace, lesson: LessonState) -> Numbers:
     yield from vector_numbers("ff_output", found.output)
 
 
-def _residual(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _residual(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     yield from vector_numbers("embedded", trace.embedded)
     for layer, growth in enumerate(trace.growth):
         yield Number(("residual", layer), growth.residual, "{:.2f}")
@@ -367,7 +367,7 @@ def _residual(trace: TokenTrace, lesson: LessonState) -> Numbers:
             yield Number(("cross", layer), growth.cross, "{:.2f}")
 
 
-def _sampling(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _sampling(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     found = sample_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
     yield Number(("temperature",), lesson.temperature, "{:.1f}")
     yield Number(("top_p",), lesson.top_p, "{:.2f}")
@@ -387,7 +387,7 @@ def _kept(found: SampledToken) -> Number:
     return Number(("kept",), found.kept, "{:,.0f}" if found.complete else "> {:,.0f}")
 
 
-def _cache(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _cache(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     found = sample_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
     shape = trace.shape
     if shape.path == "encoder_decoder":
@@ -404,7 +404,7 @@ def _cache(trace: TokenTrace, lesson: LessonState) -> Numbers:
     yield from vector_numbers("value", trace.opened.head.value)
 
 
-def _summary(trace: TokenTrace, lesson: LessonState) -> Numbers:
+def _summary(trace: TokenTrace, lesson: LessonPage) -> Numbers:
     for position, token in trace.tokens:
         yield Number(("id", position), token, "{:.0f}")
     found = sample_token(trace.distribution, lesson.temperature, lesson.top_p, lesson.draws)
@@ -412,7 +412,7 @@ def _summary(trace: TokenTrace, lesson: LessonState) -> Numbers:
         yield percentage(("share", likely.id), share)
 
 
-_STEPS: dict[StepName, Callable[[TokenTrace, LessonState], Numbers]] = {
+_STEPS: dict[StepName, Callable[[TokenTrace, LessonPage], Numbers]] = {
     "source": _source,
     "tokens": _tokens,
     "position": _position,

@@ -11,9 +11,9 @@ from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.cache.model import PointAt
 from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.layouts.model import ShowInspector
-from llm_lite.desktop.features.lesson.model import ShowLesson
+from llm_lite.desktop.features.lesson.model import ShowLesson, lesson_page
 from llm_lite.desktop.features.lesson.numbers import Name
-from llm_lite.desktop.features.lesson.state import LessonState, StepName
+from llm_lite.desktop.features.lesson.state import LessonPage, StepName
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.model import SetXRay
@@ -61,17 +61,17 @@ EXPLANATIONS: dict[OtherView, str] = {  # what the view shows
 }
 
 
-def view_of_number(name: Name, lesson: LessonState) -> OtherView | None:
+def view_of_number(name: Name, lesson: LessonPage) -> OtherView | None:
     """Return the view that shows this very number."""
     return _unless_lacking(VIEWS_OF_NUMBERS.get(str(name[0])), lesson)
 
 
-def view_of_step(lesson: LessonState) -> OtherView | None:
+def view_of_step(lesson: LessonPage) -> OtherView | None:
     """Return the view that shows what the step shows."""
     return _unless_lacking(VIEWS_OF_STEPS.get(lesson.step_name), lesson)
 
 
-def _unless_lacking(view: OtherView | None, lesson: LessonState) -> OtherView | None:
+def _unless_lacking(view: OtherView | None, lesson: LessonPage) -> OtherView | None:
     """Return the view unless the model lacks it: encoders have maps alone, and the X-ray belongs to
     the chat, which holds no targets."""
     path = lesson.trace.shape.path if lesson.trace else "decoder"
@@ -82,7 +82,7 @@ def _unless_lacking(view: OtherView | None, lesson: LessonState) -> OtherView | 
     return None if view in lacking.get(path, ()) else view
 
 
-def press_hint(name: Name, lesson: LessonState) -> str:
+def press_hint(name: Name, lesson: LessonPage) -> str:
     """Return what a press on the number does; "" where it does nothing."""
     view = view_of_number(name, lesson)
     return tr("Click: {view}").format(view=tr(TITLES[view])) if view is not None else ""
@@ -90,21 +90,21 @@ def press_hint(name: Name, lesson: LessonState) -> str:
 
 def open_view_of_number(name: Name, state: AppState, ui: Ui) -> list[Action]:
     """Return the actions that show the number in its view; nothing where no view shows it."""
-    view = view_of_number(name, state.lesson)
+    view = view_of_number(name, lesson_page(state))
     return [] if view is None else open_view(view, state, ui)
 
 
 def open_view(view: OtherView, state: AppState, ui: Ui) -> list[Action]:
     """Return the actions that close the lesson and show the view with the lesson's token, layer and
     head; a notice says what it shows. The lesson stays at its step."""
-    trace = state.lesson.trace
+    trace = lesson_page(state).trace
     actions: list[Action] = [ShowLesson(False, can_return=True, note=tr(EXPLANATIONS[view]))]
     if trace is None:
         return actions
     chosen = (trace.layer, trace.head)
     choice = state.attention
     if trace.shape.path == "encoder_decoder":
-        choice = choice.showing("cross" if state.lesson.step_name == "cross" else "decoder")
+        choice = choice.showing("cross" if lesson_page(state).step_name == "cross" else "decoder")
     choice = replace(choice, row=trace.position)
     if view == "attention" and chosen not in choice.locked:
         choice = choice.toggled(chosen)
@@ -122,7 +122,7 @@ def open_view(view: OtherView, state: AppState, ui: Ui) -> list[Action]:
     return actions
 
 
-def return_label(lesson: LessonState) -> str:
+def return_label(lesson: LessonPage) -> str:
     """Return the label of the button that returns; "" where the lesson was not left for a view."""
     if lesson.shown or not lesson.can_return:
         return ""
@@ -132,13 +132,13 @@ def return_label(lesson: LessonState) -> str:
 
 def return_width(state: AppState, ui: Ui) -> float:
     """Return the width of the button in pixels, with the gap before it, in the font of the bar."""
-    words = return_label(state.lesson)
+    words = return_label(lesson_page(state))
     return imgui.calc_text_size(words).x + ui.u(5) if words else 0.0
 
 
 def draw_return_button(state: AppState, ui: Ui, height: float) -> list[Action]:
     """Draw the button behind the last item of the bar."""
-    words = return_label(state.lesson)
+    words = return_label(lesson_page(state))
     if not words:
         return []
     side = ui.u(6.5)

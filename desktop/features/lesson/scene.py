@@ -22,7 +22,7 @@ from llm_lite.desktop.features.lesson.glossary import (
 from llm_lite.desktop.features.lesson.model import message_begin
 from llm_lite.desktop.features.lesson.numbers import Name, Number
 from llm_lite.desktop.features.lesson.other_views import open_view_of_number, press_hint
-from llm_lite.desktop.features.lesson.state import LessonState
+from llm_lite.desktop.features.lesson.state import LessonPage
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.colors import mix
@@ -51,7 +51,7 @@ class Scene(Struct):
 
     ui: Ui
     state: AppState
-    lesson: LessonState
+    lesson: LessonPage
     trace: TokenTrace
     numbers: dict[Name, Number]
     rect: Rect

@@ -1,10 +1,11 @@
-"""The state of the lesson: its step, token, layer and head, and the trace of that token."""
+"""The state of the lesson: its step, token, layer and head; and its page, with the trace."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from llm_lite.core.messages import ModelInfo
 from llm_lite.core.messages.inspecting.lesson import (
@@ -91,9 +92,8 @@ LONGEST_SENTENCE = 400  # characters that a person can type
 
 
 class LessonState(Struct, frozen=True):
-    """The state of the lesson. `position`, `layer` and `head` are None where the lesson chooses.
-    `token_texts` are the texts of the trace's tokens. `temperature` is one of TEMPERATURES. `draws`
-    counts tokens that were drawn."""
+    """The choices of a person. `position`, `layer` and `head` are None where the lesson chooses.
+    `temperature` is one of TEMPERATURES. `draws` counts tokens that were drawn."""
 
     shown: bool = False
     can_return: bool = False  # the lesson was left for another view
@@ -111,9 +111,29 @@ class LessonState(Struct, frozen=True):
     compared_text: str = ""  # a text whose vector is compared with an encoder's
     position_of: tuple[str, ...] = ()  # the tokens up to it, as they were when it was chosen
     assumed_steps: tuple[StepName, ...] = STEPS  # until there is a trace
-    # Where the page is drawn, of the token that is in front: see `with_trace`
+
+    def of_next_conversation(self) -> LessonState:
+        """Return the state without the token of this conversation."""
+        return replace(self, position=None)
+
+    def of_next_model(self) -> LessonState:
+        """Return the state without the token, layer and head of this model."""
+        return replace(self, position=None, layer=None, head=None, can_return=False)
+
+    def page(self) -> LessonPage:
+        """Return its page without a trace."""
+        return LessonPage(**asdict(self))
+
+    def fit(self, model: ModelInfo) -> LessonState:
+        """Return the state for another model, with its typical steps until there is a trace."""
+        return replace(self, assumed_steps=typical_steps(model))
+
+
+class LessonPage(LessonState, frozen=True):
+    """The lesson as it is drawn, with the trace of the token that is in front."""
+
     trace: TokenTrace | None = None
-    token_texts: tuple[str, ...] = ()
+    token_texts: tuple[str, ...] = ()  # of the trace's tokens
     problem: str = ""  # why there is no trace
 
     @property
@@ -124,27 +144,15 @@ class LessonState(Struct, frozen=True):
     def step_name(self) -> StepName:
         return self.steps[min(self.step, len(self.steps) - 1)]
 
-    def at_step(self, step: int) -> LessonState:
+    def at_step(self, step: int) -> LessonPage:
         return replace(self, step=max(0, min(step, len(self.steps) - 1)))
 
     def step_number(self, name: StepName) -> int:
         """Return the number of the step on the screen, from 1; 0 where the model lacks it."""
         return self.steps.index(name) + 1 if name in self.steps else 0
 
-    def of_next_conversation(self) -> LessonState:
-        """Return the state without the token of this conversation."""
-        return replace(self, position=None)
-
-    def of_next_model(self) -> LessonState:
-        """Return the state without the token, layer and head of this model."""
-        return replace(self, position=None, layer=None, head=None, can_return=False)
-
-    def fit(self, model: ModelInfo) -> LessonState:
-        """Return the state for another model, with its typical steps until there is a trace."""
-        return replace(self, assumed_steps=typical_steps(model))
-
-    def with_trace(self, trace: TokenTrace, token_texts: tuple[str, ...]) -> LessonState:
-        """Return the state with a trace; the step stays, wherever it stands among those of the
+    def with_trace(self, trace: TokenTrace, token_texts: tuple[str, ...]) -> LessonPage:
+        """Return the page with a trace; the step stays, wherever it stands among those of the
         model."""
         found = replace(self, trace=trace, token_texts=token_texts)
         number = found.step_number(self.step_name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from llm_lite.core.messages.inspecting.lesson import TokenTrace, TracedShape
-from llm_lite.desktop.features.lesson.state import LessonState, StepName
+from llm_lite.desktop.features.lesson.state import LessonPage, StepName
 from llm_lite.desktop.language.translate import mark, tr
 
 
@@ -682,7 +682,7 @@ def _position_texts(shape: TracedShape) -> StepTexts:
     return DECODER["position"]
 
 
-def title_of(name: StepName, lesson: LessonState) -> str:
+def title_of(name: StepName, lesson: LessonPage) -> str:
     """Return the title of a step, to be translated."""
     if lesson.trace is not None:
         return texts_of(name, lesson.trace.shape).title
@@ -691,7 +691,7 @@ def title_of(name: StepName, lesson: LessonState) -> str:
     return (of_path.get(name) or DECODER[name]).title
 
 
-def explanation(lesson: LessonState, trace: TokenTrace) -> str:
+def explanation(lesson: LessonPage, trace: TokenTrace) -> str:
     """Return the translated explanation of the step, with this model's numbers."""
     shape = trace.shape
     return tr(texts_of(lesson.step_name, shape).explanation).format(

@@ -21,8 +21,8 @@ from llm_lite.desktop.features.lesson.model import (
     GoToStep,
     ShowLesson,
     ShowWhy,
+    lesson_page,
     question,
-    with_trace,
 )
 from llm_lite.desktop.features.lesson.numbers import Name, Number, numbers_of
 from llm_lite.desktop.features.lesson.other_views import (
@@ -33,7 +33,7 @@ from llm_lite.desktop.features.lesson.other_views import (
 )
 from llm_lite.desktop.features.lesson.pictures import PICTURES
 from llm_lite.desktop.features.lesson.scene import Scene, ShownNumbers
-from llm_lite.desktop.features.lesson.state import LessonState
+from llm_lite.desktop.features.lesson.state import LessonPage
 from llm_lite.desktop.features.lesson.step_texts import (
     DENSE_LEGEND,
     explanation,
@@ -75,7 +75,7 @@ class _Page(Struct):
 
     step: int | None = None  # drawn last
     popup_open: bool = False
-    lesson: LessonState | None = None  # to which `numbers` belong
+    lesson: LessonPage | None = None  # to which `numbers` belong
     numbers: dict[Name, Number] = field(default_factory=dict)
     prepared: TokenTrace | None = None  # whose formulas were requested
 
@@ -83,7 +83,6 @@ class _Page(Struct):
 def draw(state: AppState, ui: Ui) -> list[Action]:
     """Draw the page, in the middle of a window that is larger than a page needs to be."""
     ui.local(ShownNumbers).texts.clear()
-    state = with_trace(state)
     room, at = imgui.get_content_region_avail(), imgui.get_cursor_pos()
     size = ImVec2(min(room.x, ui.u(LARGEST_PAGE[0])), min(room.y, ui.u(LARGEST_PAGE[1])))
     left, top = (room.x - size.x) / 2, (room.y - size.y) / 3
@@ -168,7 +167,7 @@ def _draw_framed(state: AppState, ui: Ui, rect: Rect) -> list[Action]:
     """Draw the picture in its frame, or why there is none yet."""
     _draw_frame(ui, rect)
     actions = list[Action]()
-    if state.lesson.trace is None:
+    if lesson_page(state).trace is None:
         _draw_waiting(state, ui, rect)
     else:
         inset = ui.u(4)
@@ -188,7 +187,8 @@ def _draw_frame(ui: Ui, rect: Rect) -> None:
 
 
 def _draw_waiting(state: AppState, ui: Ui, rect: Rect) -> None:
-    words = as_sentence(state.lesson.problem) if state.lesson.problem else tr("Asking the model.")
+    problem = lesson_page(state).problem
+    words = as_sentence(problem) if problem else tr("Asking the model.")
     with ui.font():
         size = imgui.calc_text_size(words)
         x, y = (rect[0] + rect[2] - size.x) / 2, (rect[1] + rect[3] - size.y) / 2
@@ -197,7 +197,7 @@ def _draw_waiting(state: AppState, ui: Ui, rect: Rect) -> None:
 
 
 def _draw_picture(state: AppState, ui: Ui, rect: Rect) -> list[Action]:
-    lesson = state.lesson
+    lesson = lesson_page(state)
     assert lesson.trace is not None
     draw = imgui.get_window_draw_list()
     over = imgui.is_window_hovered(OVER)
@@ -210,7 +210,7 @@ def _draw_picture(state: AppState, ui: Ui, rect: Rect) -> list[Action]:
     return scene.actions
 
 
-def _numbers(lesson: LessonState, ui: Ui) -> dict[Name, Number]:
+def _numbers(lesson: LessonPage, ui: Ui) -> dict[Name, Number]:
     """Return the numbers of the step, which are computed once for each state of the lesson."""
     page = ui.local(_Page)
     if page.lesson is not lesson:
@@ -220,7 +220,8 @@ def _numbers(lesson: LessonState, ui: Ui) -> dict[Name, Number]:
 
 def _draw_explanation(state: AppState, ui: Ui) -> None:
     """Draw the title of the step and what happens in it."""
-    lesson, trace = state.lesson, state.lesson.trace
+    lesson = lesson_page(state)
+    trace = lesson.trace
     _draw_title(ui, tr(title_of(lesson.step_name, lesson)))
     if trace is not None:
         imgui.dummy(ImVec2(0, ui.u(0.5)))
@@ -230,7 +231,8 @@ def _draw_explanation(state: AppState, ui: Ui) -> None:
 
 def _draw_details(state: AppState, ui: Ui) -> list[Action]:
     """Draw the formula, the reason, and a button to the view that shows the same."""
-    lesson, trace = state.lesson, state.lesson.trace
+    lesson = lesson_page(state)
+    trace = lesson.trace
     if trace is None:
         return []
     words = texts_of(lesson.step_name, trace.shape)
@@ -286,7 +288,7 @@ def _draw_formula(ui: Ui, lines: tuple[str, ...]) -> None:
     ui.mark("lesson.formula")
 
 
-def _prepare_formulas(lesson: LessonState, ui: Ui) -> None:
+def _prepare_formulas(lesson: LessonPage, ui: Ui) -> None:
     """Request the formulas of all steps once for a trace, before their steps are drawn."""
     if lesson.trace is None or ui.local(_Page).prepared is lesson.trace:
         return
@@ -300,7 +302,8 @@ def _prepare_formulas(lesson: LessonState, ui: Ui) -> None:
 def _draw_navigation(state: AppState, ui: Ui) -> list[Action]:
     """Draw the buttons to the previous and the next step, and between them the animation."""
     actions: list[Action] = []
-    lesson, last = state.lesson, len(state.lesson.steps) - 1
+    lesson = lesson_page(state)
+    last = len(lesson.steps) - 1
     top = imgui.get_cursor_screen_pos()
     if button(ui, "lesson.back", tr("Back"), ICON_CHEVRON_LEFT, enabled=lesson.step > 0):
         actions.append(GoToStep(lesson.step - 1))
@@ -365,7 +368,7 @@ def _keys(state: AppState, ui: Ui) -> list[Action]:
     if imgui.shortcut(imgui.Key.left_arrow, route):
         return [GoToStep(step - 1)]
     if imgui.is_key_pressed(imgui.Key.escape, False):
-        return [ShowLesson(False, can_return=state.lesson.trace is not None)]
+        return [ShowLesson(False, can_return=lesson_page(state).trace is not None)]
     if not io.nav_visible and imgui.shortcut(imgui.Key.space, route):
         ui.local(Animation).toggle(ui.now)
     return []

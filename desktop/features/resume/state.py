@@ -35,7 +35,7 @@ class Offer(Struct, frozen=True):
 
 
 class OfferStatus(Struct, frozen=True):
-    """How far an offer is, for the conversation as it is in front."""
+    """The phase of an offer, for the conversation as it is in front."""
 
     phase: OfferPhase
     tokens: int = 0  # that need not be read again

@@ -27,8 +27,8 @@ from llm_lite.desktop.features.lesson.model import (
     RunSentence,
     ShowLesson,
     followed_position,
+    lesson_page,
     question,
-    with_trace,
 )
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.apply import apply
@@ -256,9 +256,9 @@ def test_the_lesson_follows_the_last_word_of_a_target():
     state = fold_reports(state, *whole(command))
     assert TRACE.stamp(state) != first and state.translating.draft == "another source"
     state = with_answer(state, TRACE, question(state), problem="none")
-    assert with_trace(state).lesson.problem == "none"
+    assert lesson_page(state).problem == "none"
     state = fold_reports(state, ExecutorChanged(replace(EXECUTOR, mode="int4"), T5))
-    assert with_trace(state).lesson.problem == "", "its numbers are other ones"
+    assert lesson_page(state).problem == "", "its numbers are other ones"
 
 
 texts = st.sampled_from(["", " ", "a", "a b c", "안녕 세상"])

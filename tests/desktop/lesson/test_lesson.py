@@ -26,7 +26,7 @@ from llm_lite.desktop.features.lesson.model import (
     ShowLesson,
     ShowScaled,
     ShowWhy,
-    with_trace,
+    lesson_page,
 )
 from llm_lite.desktop.features.lesson.numbers import angle, token_shares
 from llm_lite.desktop.features.lesson.scene import ShownNumbers
@@ -74,10 +74,10 @@ def tiny(tmp_path):
 def traced(app):
     app.driver.frames(2)
     app.driver.wait(
-        "the trace", lambda s: with_trace(s).lesson.trace is not None and not TRACE.waiting(s)
+        "the trace", lambda s: lesson_page(s).trace is not None and not TRACE.waiting(s)
     )
     app.driver.frames(2)
-    return with_trace(app.state).lesson.trace
+    return lesson_page(app.state).trace
 
 
 def shown(app):
@@ -92,17 +92,17 @@ def walk(app, path, context=0):
 
 def expected_of(app, path, context=0):
     tokens = app.program.engine.attention().tokens()
-    return Expected(path, with_trace(app.state).lesson, tokens, context)
+    return Expected(path, lesson_page(app.state), tokens, context)
 
 
 def compare_all(app, expected):
     """Every number of every step; how many."""
     count = 0
-    for step, name in enumerate(with_trace(app.state).lesson.steps):
+    for step, name in enumerate(lesson_page(app.state).steps):
         app.program.do(GoToStep(step))
         app.driver.frames(3)
-        expected.lesson = with_trace(app.state).lesson
-        assert with_trace(app.state).lesson.step_name == name
+        expected.lesson = lesson_page(app.state)
+        assert lesson_page(app.state).step_name == name
         found = shown(app)
         assert found, name
         for number, text in found.items():
@@ -113,7 +113,7 @@ def compare_all(app, expected):
 
 def test_every_number_on_smollm2_is_the_references(smollm2):
     with lesson(smollm2, SENTENCE) as app:
-        assert [app.state.positions[p] for p, _ in with_trace(app.state).lesson.trace.tokens] == [
+        assert [app.state.positions[p] for p, _ in lesson_page(app.state).trace.tokens] == [
             "The", " capital", " of", " France", " is",
         ]  # fmt: skip
         assert walk(app, smollm2) > 150
@@ -128,7 +128,7 @@ def test_every_number_on_smollm2_is_the_references(smollm2):
 
 def check_angles_and_shares(app, expected):
     """All pairs, and all temperatures that the slider has."""
-    trace = with_trace(app.state).lesson.trace
+    trace = lesson_page(app.state).trace
     for pair in range(32):
         apart = abs(angle(trace.opened.head, pair, trace) - expected.angle(pair))
         assert min(apart, 360 - apart) < 0.05
@@ -146,12 +146,12 @@ def test_every_number_on_other_architectures_is_the_references(family, tmp_path)
     with lesson(path, "abc def", context=context) as app:
         app.program.do(OpenLayer(1, 1))
         assert walk(app, path, context) > 60
-        assert bool(with_trace(app.state).lesson.trace.place) == (family == "gpt2")
+        assert bool(lesson_page(app.state).trace.place) == (family == "gpt2")
 
 
 def test_both_languages_say_every_step(smollm2):
     with lesson(smollm2, SENTENCE) as app:
-        known = with_trace(app.state).lesson
+        known = lesson_page(app.state)
         try:
             use(catalogue("ko"))
             for shape in shapes_like(known.trace.shape):
@@ -189,18 +189,18 @@ def shapes_like(shape):
 def walk_drawn(app):
     """Every step draws something, within its budget and its frame."""
     size = imgui.get_io().display_size
-    for step in range(len(with_trace(app.state).lesson.steps)):
+    for step in range(len(lesson_page(app.state).steps)):
         app.program.do(GoToStep(step))
         app.driver.frames(3)
         vertices = imgui.get_draw_data().total_vtx_count
-        assert 1_000 < vertices < MOST_VERTICES, (with_trace(app.state).lesson.step_name, vertices)
+        assert 1_000 < vertices < MOST_VERTICES, (lesson_page(app.state).step_name, vertices)
         assert len(shown(app)) <= MOST_NUMBERS
         left, top, right, bottom = app.ui.rects["lesson.picture"]
         for name, rect in app.ui.rects.items():
             if name.startswith("lesson.number."):
                 inside = left <= rect[0] and rect[2] <= right and top <= rect[1]
                 assert inside and rect[3] <= bottom, (
-                    with_trace(app.state).lesson.step_name,
+                    lesson_page(app.state).step_name,
                     name,
                     rect,
                 )
@@ -229,7 +229,7 @@ def test_the_picture_moves_by_the_clock_and_can_be_held(tiny):
 
 def test_the_cell_under_the_pointer_is_told(tiny):
     with lesson(tiny, "abc def") as app:
-        trace = with_trace(app.state).lesson.trace
+        trace = lesson_page(app.state).trace
         x0, y0, x1, y1 = app.ui.rects["lesson.strip.row"]
         count = min(64, len(trace.row.values))
         for index in (0, 17, count - 1):
@@ -250,7 +250,7 @@ def test_a_sentence_is_read_as_it_is_and_the_settings_stay(tiny):
         assert generate.sampling.max_new_tokens < 10
         assert (after.sampling, after.system_prompt) == (before[0], "Be kind.")
         assert after.chat == told.chat + 1  # the conversation that was there is kept
-        assert with_trace(after).lesson.trace is None and after.lesson.step == 0
+        assert lesson_page(after).trace is None and after.lesson.step == 0
 
 
 def test_all_that_is_asked_of_a_sentence_is_without_a_template(tiny):
@@ -283,14 +283,12 @@ def test_another_model_forgets_the_trace(tiny):
         app.program.do(GoToStep(4))
         loaded = ModelLoaded(app.state.model, app.state.executor, 0.1)
         state = apply(loaded, app.state, 0.0)
-        assert (
-            with_trace(state).lesson.trace is None and state.lesson.step == 4 and state.lesson.shown
-        )
+        assert lesson_page(state).trace is None and state.lesson.step == 4 and state.lesson.shown
 
 
 def test_a_person_can_choose_token_layer_and_head_in_the_page(tiny):
     with lesson(tiny, "abc def") as app:
-        first = with_trace(app.state).lesson.trace
+        first = lesson_page(app.state).trace
         app.driver.click(f"lesson.token.{first.position - 1}")
         trace = traced(app)
         assert trace.position == first.position - 1

@@ -21,8 +21,8 @@ from llm_lite.desktop.features.lesson.model import (
     CompareWith,
     GoToStep,
     ShowLesson,
+    lesson_page,
     question,
-    with_trace,
 )
 from llm_lite.desktop.features.lesson.scene import ShownNumbers
 from llm_lite.desktop.features.lesson.state import LessonState
@@ -63,11 +63,11 @@ def showing(trace):
 
 def compare_all(app, expected):
     """Every number of every step, inside its picture."""
-    for step, name in enumerate(with_trace(app.state).lesson.steps):
+    for step, name in enumerate(lesson_page(app.state).steps):
         app.program.do(GoToStep(step))
         app.driver.frames(3)
-        assert with_trace(app.state).lesson.step_name == name
-        expected.lesson = with_trace(app.state).lesson
+        assert lesson_page(app.state).step_name == name
+        expected.lesson = lesson_page(app.state)
         found = dict(app.ui.local(ShownNumbers).texts)
         assert found, name
         left, top, right, bottom = app.ui.rects["lesson.picture"]
@@ -84,11 +84,11 @@ def test_an_encoder_with_a_masked_token_head(family, case, tmp_path):
     with encoding(path, tokens) as runner:
         trace = traced(runner, FollowToken(6, 1, 1))
     with showing(trace) as app:
-        assert with_trace(app.state).lesson.steps == (
+        assert lesson_page(app.state).steps == (
             "tokens", "position", *ATTENDING, "norm", "neurons", "residual", "filling",
         )  # fmt: skip
         whole = whole_encoder(path, tuple(tokens))
-        compare_all(app, Expected(path, with_trace(app.state).lesson, tokens, whole=whole))
+        compare_all(app, Expected(path, lesson_page(app.state), tokens, whole=whole))
 
 
 def test_an_encoder_of_sentences(tmp_path):
@@ -97,9 +97,9 @@ def test_an_encoder_of_sentences(tmp_path):
         trace = traced(runner, FollowToken(6, 0, 0, beside=BESIDE))
         other = runner.embed([BESIDE])[0]
     with showing(trace) as app:
-        assert with_trace(app.state).lesson.steps[-1] == "pooling"
+        assert lesson_page(app.state).steps[-1] == "pooling"
         whole = whole_encoder(path, tuple(tokens))
-        expected = Expected(path, with_trace(app.state).lesson, tokens, whole=whole, beside=other)
+        expected = Expected(path, lesson_page(app.state), tokens, whole=whole, beside=other)
         compare_all(app, expected)
         assert app.ui.local(ShownNumbers).texts.keys() >= {("similarity",), ("vector", 0)}
 
@@ -111,7 +111,7 @@ def test_an_encoder_decoder(family, case, tmp_path):
     with translating(family, case, tmp_path) as (runner, path, source, target):
         trace = traced(runner, FollowToken(len(target) - 1, 1, 1))
     with showing(trace) as app:
-        steps = with_trace(app.state).lesson.steps
+        steps = lesson_page(app.state).steps
         before, behind = (("norm",), ()) if family is t5.FAMILY else (("position",), ("norm",))
         attending = ATTENDING
         if family is t5.FAMILY:
@@ -119,9 +119,7 @@ def test_an_encoder_decoder(family, case, tmp_path):
         last = ("cross", "neurons", "residual", "choosing", "cache")
         assert steps == ("source", "tokens", *before, *attending, *behind, *last)
         whole = whole_target(path, source, target)
-        compare_all(
-            app, Expected(path, with_trace(app.state).lesson, target, whole=whole, source=source)
-        )
+        compare_all(app, Expected(path, lesson_page(app.state), target, whole=whole, source=source))
 
 
 def test_the_formula_of_a_texts_vector_has_every_step():
@@ -152,15 +150,15 @@ def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
         app.program.do(OpenModel(str(path)))
         app.driver.wait("the model", lambda s: s.model is not None and s.load is None)
         app.program.do(ShowLesson(True))
-        app.driver.wait("the example", lambda s: with_trace(s).lesson.trace is not None)
+        app.driver.wait("the example", lambda s: lesson_page(s).trace is not None)
         app.driver.click("lesson.own")
         app.driver.frames(2)
         app.driver.click("lesson.draft")
         app.driver.type("the cat sat on")
         app.driver.click("lesson.run")
-        app.driver.wait("the trace", lambda s: with_trace(s).lesson.trace and not TRACE.waiting(s))
-        trace = with_trace(app.state).lesson.trace
-        assert with_trace(app.state).lesson.token_texts[trace.position] == "on"
+        app.driver.wait("the trace", lambda s: lesson_page(s).trace and not TRACE.waiting(s))
+        trace = lesson_page(app.state).trace
+        assert lesson_page(app.state).token_texts[trace.position] == "on"
         app.driver.frames(2)
         app.driver.click(f"lesson.token.{trace.position - 2}")
         app.program.do(CompareWith(BESIDE))
@@ -171,11 +169,9 @@ def test_the_window_follows_a_token_of_an_encoders_text(case, tmp_path):
         beside = runner.embed([BESIDE])[0]
         runner.close()
         whole = whole_encoder(path, tokens)
-        expected = Expected(path, with_trace(app.state).lesson, tokens, whole=whole, beside=beside)
+        expected = Expected(path, lesson_page(app.state), tokens, whole=whole, beside=beside)
         compare_all(app, expected)
-        assert with_trace(app.state).lesson.step_name == (
-            "filling" if case == "masked" else "pooling"
-        )
+        assert lesson_page(app.state).step_name == ("filling" if case == "masked" else "pooling")
     finally:
         app.close()
 
@@ -193,9 +189,7 @@ def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
         app.program.do(ShowLesson(True))
         app.driver.frames(2)
         app.driver.click("lesson.example.0")
-        app.driver.wait(
-            "the example", lambda s: with_trace(s).lesson.trace and not TRACE.waiting(s)
-        )
+        app.driver.wait("the example", lambda s: lesson_page(s).trace and not TRACE.waiting(s))
         first = app.state.translating.result
         app.driver.click("lesson.own")
         app.driver.frames(2)
@@ -205,13 +199,13 @@ def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
         app.driver.wait(
             "the other target",
             lambda s: (
-                s.translating.result not in (None, first) and with_trace(s).lesson.trace is not None
+                s.translating.result not in (None, first) and lesson_page(s).trace is not None
             ),
         )
         assert app.state.translating.asked == "Is it late?"
-        app.driver.wait("the trace", lambda s: with_trace(s).lesson.trace and not TRACE.waiting(s))
+        app.driver.wait("the trace", lambda s: lesson_page(s).trace and not TRACE.waiting(s))
         app.driver.frames(2)
-        position = with_trace(app.state).lesson.trace.position - 1
+        position = lesson_page(app.state).trace.position - 1
         app.driver.click(f"lesson.token.{position}")
         app.driver.wait("the token", lambda s: followed_there(s, position))
         source, target = (app.program.engine.attention(p).tokens() for p in ("encoder", "decoder"))
@@ -219,7 +213,7 @@ def test_the_window_follows_a_token_of_a_target(family, case, tmp_path):
         whole = whole_target(path, source, target)
         compare_all(
             app,
-            Expected(path, with_trace(app.state).lesson, target, 24, whole=whole, source=source),
+            Expected(path, lesson_page(app.state), target, 24, whole=whole, source=source),
         )
         check_way_to_a_map(app)
     finally:
@@ -240,8 +234,8 @@ def test_of_pairs_the_first_sentence_is_followed_and_the_second_compared(tmp_pat
         app.driver.wait("the table", lambda s: SIMILARITIES.answer(s) and ENCODED.answer(s))
         assert any(token.segment for token in ENCODED.answer(app.state).tokens), "both together"
         app.program.do(ShowLesson(True))
-        app.driver.wait("the trace", lambda s: with_trace(s).lesson.trace and not TRACE.waiting(s))
-        lesson = with_trace(app.state).lesson
+        app.driver.wait("the trace", lambda s: lesson_page(s).trace and not TRACE.waiting(s))
+        lesson = lesson_page(app.state)
         assert "".join(lesson.token_texts[1:-1]).replace("##", "") == "adog"
         app.program.do(GoToStep(len(lesson.steps) - 1))
         app.driver.frames(2)
@@ -262,7 +256,7 @@ def test_of_pairs_the_first_sentence_is_followed_and_the_second_compared(tmp_pat
 )
 def test_steps_are_the_models_own_before_there_is_a_trace(model, last, count):
     state = apply(ModelLoaded(model, EXECUTOR, 0.1), READY, 0.0)
-    steps = with_trace(state).lesson.steps
+    steps = lesson_page(state).steps
     assert steps[-len(last) :] == last and len(steps) == count
     app = Headless(replace(state, lesson=replace(state.lesson, shown=True, typing=True)))
     try:
@@ -274,19 +268,19 @@ def test_steps_are_the_models_own_before_there_is_a_trace(model, last, count):
 
 
 def followed_there(state, position):
-    trace = with_trace(state).lesson.trace
+    trace = lesson_page(state).trace
     return trace and TRACE.waiting(state) is None and trace.position == position
 
 
 def check_way_to_a_map(app):
     """Of the source for cross-attention, and of the target before."""
-    steps = with_trace(app.state).lesson.steps
+    steps = lesson_page(app.state).steps
     for name, of in (("cross", "cross"), ("softmax", "decoder")):
         app.program.do(ShowLesson(True))
         app.program.do(GoToStep(steps.index(name)))
         app.driver.frames(2)
         app.driver.click("lesson.source")
-        trace, choice = with_trace(app.state).lesson.trace, app.state.attention
+        trace, choice = lesson_page(app.state).trace, app.state.attention
         assert not app.state.lesson.shown and choice.part == of
         assert choice.row == trace.position and (trace.layer, trace.head) in choice.locked
 

@@ -13,7 +13,7 @@ from llm_lite.desktop.features.lesson.model import (
     GoToStep,
     RunSentence,
     ShowLesson,
-    with_trace,
+    lesson_page,
 )
 from llm_lite.desktop.features.lesson.numbers import Number
 from llm_lite.desktop.features.lesson.other_views import EXPLANATIONS, VIEWS_OF_STEPS
@@ -40,14 +40,14 @@ def stand_still(app, name):
 def test_a_number_leads_to_the_view_that_shows_it(tiny):
     assert set(VIEWS_OF_STEPS) <= set(get_args(StepName))
     with lesson(tiny, "abc def") as app:
-        trace = with_trace(app.state).lesson.trace
+        trace = lesson_page(app.state).trace
         for name, clicked, view in (
             ("softmax", f"lesson.number.probability.{trace.position}", "head"),
             ("residual", "lesson.source", "lens"),
             ("cache", "lesson.number.position_bytes", "kv_cache"),
             ("sampling", "lesson.source", None),
         ):  # fmt: skip
-            step = with_trace(app.state).lesson.steps.index(name)
+            step = lesson_page(app.state).steps.index(name)
             app.program.do(ShowLesson(True))
             app.program.do(GoToStep(step))
             app.driver.leave()
@@ -71,12 +71,12 @@ def test_a_number_leads_to_the_view_that_shows_it(tiny):
 def test_every_number_says_what_it_is(tiny):
     """And one that another view does not show leads nowhere."""
     with lesson(tiny, "abc def") as app:
-        known = with_trace(app.state).lesson
+        known = lesson_page(app.state)
         for step in range(len(known.steps)):
             app.program.do(GoToStep(step))
             app.driver.frames(2)
             for name in shown(app):
-                words = meaning_of(name, with_trace(app.state).lesson)
+                words = meaning_of(name, lesson_page(app.state))
                 assert len(words) > 10 and "{" not in words, name
         app.program.do(GoToStep(0))
         app.driver.frames(2)
@@ -89,10 +89,10 @@ def test_parts_of_a_number_are_the_references_too(tiny):
     with lesson(tiny, "abc def") as app:
         expected = expected_of(app, tiny)
         for name, strip in (("norm", "normed"), ("output", "after_attention")):
-            app.program.do(GoToStep(with_trace(app.state).lesson.steps.index(name)))
+            app.program.do(GoToStep(lesson_page(app.state).steps.index(name)))
             app.driver.frames(3)
-            expected.lesson = with_trace(app.state).lesson
-            made = operands_of((strip, 3), with_trace(app.state).lesson)
+            expected.lesson = lesson_page(app.state)
+            made = operands_of((strip, 3), lesson_page(app.state))
             numbers = [part for part in made if isinstance(part, Number)]
             assert len(numbers) >= 3
             for number in numbers:
@@ -111,7 +111,7 @@ def test_words_are_explained_where_a_text_has_them_first(smollm2):
     assert found["tokens"] == "token" and found["key"] == "key" and "keyboard" not in found
     with lesson(smollm2, SENTENCE) as app:
         marked = set()
-        for step, name in enumerate(with_trace(app.state).lesson.steps):
+        for step, name in enumerate(lesson_page(app.state).steps):
             app.program.do(GoToStep(step))
             app.ui.rects.clear()
             app.driver.frames(3)
@@ -139,7 +139,7 @@ def test_escape_closes_an_open_list_only(tiny):
 
 def test_the_drawn_token_can_be_gone_on_with(smollm2):
     with lesson(smollm2, SENTENCE) as app:
-        app.program.do(GoToStep(with_trace(app.state).lesson.step_number("cache") - 1))
+        app.program.do(GoToStep(lesson_page(app.state).step_number("cache") - 1))
         app.driver.frames(3)
         before = app.state.messages[0].text
         assert app.driver.shows("lesson.go_on")
@@ -152,12 +152,12 @@ def test_the_drawn_token_can_be_gone_on_with(smollm2):
 
 def test_stations_of_the_overview_lead_to_their_steps(tiny):
     with lesson(tiny, "abc def") as app:
-        app.program.do(GoToStep(len(with_trace(app.state).lesson.steps) - 1))
+        app.program.do(GoToStep(len(lesson_page(app.state).steps) - 1))
         app.driver.frames(3)
-        assert with_trace(app.state).lesson.step_name == "summary"
+        assert lesson_page(app.state).step_name == "summary"
         stations = [name for name in app.ui.rects if name.startswith("lesson.station.norm")]
         app.driver.click(stations[0])
-        assert with_trace(app.state).lesson.step_name == "norm"
+        assert lesson_page(app.state).step_name == "norm"
 
 
 def test_a_page_that_does_not_fit_is_scrolled_and_the_way_on_stays(tiny):
@@ -183,7 +183,7 @@ def test_with_the_largest_text_the_page_does_not_scroll_sideways(tiny):
     with lesson(tiny, "abc def") as app:
         app.program.do(SetFontSize(26.0))
         imgui.get_io().display_size = imgui.ImVec2(900, 600)
-        for step in range(len(with_trace(app.state).lesson.steps)):
+        for step in range(len(lesson_page(app.state).steps)):
             app.program.do(GoToStep(step))
             app.driver.frames(4)
             left, _, right, _ = app.ui.rects["lesson.picture"]
@@ -211,7 +211,7 @@ def test_a_conversation_is_followed_only_when_that_is_chosen(headless):
     assert one.state.lesson.typing and one.driver.shows("lesson.draft")
     assert not [command for command in engine.commands if isinstance(command, FollowToken)]
     one.driver.click("lesson.keep")
-    one.driver.wait("the trace", lambda s: with_trace(s).lesson.trace is not None)
+    one.driver.wait("the trace", lambda s: lesson_page(s).trace is not None)
     asked = next(c for c in engine.commands if isinstance(c, FollowToken))
     assert one.state.positions[asked.position] == "lue?", "the last word of the question"
     one.program.do(ShowLesson(False))

@@ -6,6 +6,7 @@ from llm_lite.core.messages import FollowToken
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.lesson.formulas import formula
 from llm_lite.desktop.features.lesson.model import opened_layer
+from llm_lite.desktop.features.lesson.state import LessonPage
 from llm_lite.desktop.features.lesson.step_texts import (
     DECODER,
     GATED_OUTPUT,
@@ -37,7 +38,7 @@ def test_texts_tell_of_states_and_of_gates():
     assert texts_of("output", RECURRENT_SHAPE) is GATED_OUTPUT
     assert texts_of("output", SHAPE) is DECODER["output"]
     followed = replace(trace(FollowToken(4, 3, 0)), shape=RECURRENT_SHAPE)
-    lesson = AppState().lesson.with_trace(followed, ())
+    lesson = LessonPage().with_trace(followed, ())
     cache, output = (replace(lesson, step=lesson.steps.index(one)) for one in ("cache", "output"))
     assert "The 6 others have a state instead of a cache: 123,456" in explanation(cache, followed)
     assert r"g \odot" in formula(output)[0]

@@ -14,7 +14,7 @@ from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.cache.model import MEASURE, ColorCache, measured, problem
 from llm_lite.desktop.features.chat.model import NewChat, Send
-from llm_lite.desktop.features.lesson.model import FollowPosition, GoToStep, ShowLesson, with_trace
+from llm_lite.desktop.features.lesson.model import FollowPosition, GoToStep, ShowLesson, lesson_page
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.host import RemoteHost
 from llm_lite.desktop.features.remote.host_maps import (
@@ -145,18 +145,18 @@ def test_a_cache_there_is_measured_once_the_answer_ends(window: Headless) -> Non
 def test_the_lesson_follows_a_token_there(window: Headless) -> None:
     window.program.do(FollowPosition(9))
     window.program.do(ShowLesson(True))
-    window.driver.wait("the trace", lambda s: with_trace(s).lesson.trace is not None)
-    assert not with_trace(window.state).lesson.problem
-    held, trace = window.program.remote.engine.held, with_trace(window.state).lesson.trace
+    window.driver.wait("the trace", lambda s: lesson_page(s).trace is not None)
+    assert not lesson_page(window.state).problem
+    held, trace = window.program.remote.engine.held, lesson_page(window.state).trace
     asked = FollowToken(trace.position, trace.layer, trace.head, trace.tokens[0][0])
     truth = window.served.service.ask(held.response, asked).trace
     assert trace == replace(truth, texts=trace.texts)
-    for step in range(len(with_trace(window.state).lesson.steps)):
+    for step in range(len(lesson_page(window.state).steps)):
         window.program.do(GoToStep(step))
         window.driver.frames(2)
     window.program.do(NewChat())
     window.driver.frames(3)
-    assert with_trace(window.state).lesson.trace is None, "it is of the conversation that was left"
+    assert lesson_page(window.state).trace is None, "it is of the conversation that was left"
 
 
 def test_nothing_of_the_model_here_is_saved_as_its(window: Headless) -> None:

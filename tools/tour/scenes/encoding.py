@@ -18,7 +18,7 @@ from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.encoder.model import ENCODED, SIMILARITIES, ChooseEncoding
 from llm_lite.desktop.features.encoder.state import EncodingMode
 from llm_lite.desktop.features.lesson.animation import Animation
-from llm_lite.desktop.features.lesson.model import TRACE, with_trace
+from llm_lite.desktop.features.lesson.model import TRACE, lesson_page
 from llm_lite.desktop.features.lesson.state import STEPS, StepName
 from llm_lite.desktop.features.program.model import DismissNotice, OpenModel, SetTheme
 from llm_lite.desktop.features.program.state import AppState
@@ -142,11 +142,9 @@ def look_at_lesson(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.type(SENTENCE)
     driver.click("lesson.run")
     driver.wait("the sentence", lambda s: not s.busy and bool(s.messages), PATIENCE)
-    driver.wait(
-        "the trace", lambda s: _is_traced(s) or bool(with_trace(s).lesson.problem), PATIENCE
-    )
+    driver.wait("the trace", lambda s: _is_traced(s) or bool(lesson_page(s).problem), PATIENCE)
     driver.leave()
-    if with_trace(driver.state).lesson.problem:  # of a model whose layers it does not know
+    if lesson_page(driver.state).problem:  # of a model whose layers it does not know
         picture("16-lesson-none")
         driver.click("rail.new_chat")
         driver.leave()
@@ -176,7 +174,7 @@ def look_at_encoders_lesson(
     theme only the last one. Where the text becomes a vector, compare it with the text `beside`."""
     driver.click("rail.lesson")
     driver.wait("the trace", _is_traced, PATIENCE)
-    steps = with_trace(driver.state).lesson.steps
+    steps = lesson_page(driver.state).steps
     for number, step in enumerate(steps):
         seen = step in OF_ENCODERS and driver.state.theme == "dark"
         if not seen and number < len(steps) - 1:
@@ -203,7 +201,7 @@ def _hold(driver: InputDriver, at: float) -> None:
 
 
 def _is_compared(state: AppState) -> bool:
-    trace = with_trace(state).lesson.trace
+    trace = lesson_page(state).trace
     return (
         _is_traced(state)
         and trace is not None
@@ -213,7 +211,7 @@ def _is_compared(state: AppState) -> bool:
 
 
 def _is_traced(state: AppState) -> bool:
-    return with_trace(state).lesson.trace is not None and not TRACE.waiting(state)
+    return lesson_page(state).trace is not None and not TRACE.waiting(state)
 
 
 def look_at_targets(

@@ -10,7 +10,7 @@ from llm_lite.desktop.features.lesson.animation import progress
 from llm_lite.desktop.features.lesson.model import DrawAgain, SetLessonSampling, is_written_by_model
 from llm_lite.desktop.features.lesson.numbers import LISTED_TOKENS, SampledToken, sample_token
 from llm_lite.desktop.features.lesson.scene import Scene
-from llm_lite.desktop.features.lesson.state import DEFAULT_SAMPLING, LessonState
+from llm_lite.desktop.features.lesson.state import DEFAULT_SAMPLING, LessonPage
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.controls import slider
 from llm_lite.desktop.widgets.icons import ICON_DICE, ICON_UNDO
@@ -95,7 +95,7 @@ def _draw_list(scene: Scene, top: float, bottom: float, beams: int, there: int) 
 
 
 class _KnownSample(Struct):
-    lesson: LessonState | None = None  # that `sampled` belongs to
+    lesson: LessonPage | None = None  # that `sampled` belongs to
     sampled: SampledToken | None = None
 
 
