@@ -36,8 +36,15 @@ def owner_by_looking(messages, text, first):
         return next((i for i in range(max(start, 0), len(messages)) if holds(messages[i])), -1)
 
     said = first_of(says, first)
-    called, in_part = first_of(calls_with, first - 1), first_of(calls_with_part, first - 1)
-    return next((place for place in (said, called, in_part) if place >= 0), -1)
+    if said == first:
+        return said
+    found = [place for place in (said, first_of(calls_with, first - 1)) if place >= 0]
+    if found:
+        return min(found)
+    # Those behind it say nothing before it does.
+    following = first_of(lambda message: message.content.strip() or message.calls, first)
+    callers = [place for place in (first - 1, following) if 0 <= place < len(messages)]
+    return next((place for place in callers if calls_with_part(messages[place])), -1)
 
 
 def conversation(rng):

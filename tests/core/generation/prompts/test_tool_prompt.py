@@ -204,6 +204,22 @@ def test_tokens_of_calls_and_results_belong_to_their_messages(tokenizer):
     assert tokenizer.decode(owned[2]) == "12 in 0"
 
 
+def test_what_a_later_call_contains_does_not_take_the_words_of_before(tokenizer):
+    """Words that the template has changed are of no message that is known: a later call that
+    contains them does not say them."""
+    template = ChatTemplate(TAGS.replace("{{ m.content }}\n", "{{ m.content | lower }}\n"))
+    search = ToolCall("search", json.dumps({"query": "and the weather? or the sun"}))
+    turns = [
+        *asked(OSLO),
+        ChatMessage("user", "And?"),
+        ChatMessage("assistant", "", calls=(search,)),
+    ]
+    encoded = prompt.encode_chat(tokenizer, template, turns)
+    for message, words in ((1, "Oslo"), (2, "12 in 0"), (4, "or the sun")):
+        assert words in tokenizer.decode(encoded.tokens_of(message)), message
+    assert "<tool_call>" not in tokenizer.decode(encoded.tokens_of(4))
+
+
 PAIRS = TAGS.replace(
     "{{ c.function.arguments | tojson }}",
     "{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}{% endfor %}",
