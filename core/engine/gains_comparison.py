@@ -44,7 +44,7 @@ def compare_answer(task: CompareAnswer, context: TaskContext) -> None:
         context.emit(AnswerDivergence(_divergence(task, context, prompt, answer)))
     finally:
         session.set_gains(gains, changes.shifts, throughout=True)
-        _read_again(session, before, _stop(context))
+        _read_again(session, before, context)
 
 
 def _divergence(
@@ -75,9 +75,11 @@ def _stop(context: TaskContext) -> Callable[[], bool]:
     return lambda: context.should_stop() or context.closing()
 
 
-def _read_again(session: Session, tokens: tuple[int, ...], stop: Callable[[], bool]) -> None:
-    """Read again what the cache held, unless that is not wanted any more: afresh, as what is reused
-    has no queries, and maps of it would be empty."""
+def _read_again(session: Session, tokens: tuple[int, ...], context: TaskContext) -> None:
+    """Read again what the cache held, unless something else is wanted first: afresh, as what is
+    reused has no queries, and maps of it would be empty."""
+    is_over = _stop(context)
+    stop = lambda: is_over() or context.waiting()  # noqa: E731
     if tokens:
         with suppress(CancelledError):  # the next answer reads what it needs itself
             session.prefill(tokens, stop, reading=PrefillOptions(afresh=True))
