@@ -28,6 +28,7 @@ from llm_lite.desktop.features.feature import Feature, Place, View
 from llm_lite.desktop.features.file_chooser import model as file_chooser
 from llm_lite.desktop.features.file_chooser.view import draw as draw_file_chooser
 from llm_lite.desktop.features.history import model as history
+from llm_lite.desktop.features.history import titles
 from llm_lite.desktop.features.history.unshown import draw as draw_unshown
 from llm_lite.desktop.features.history.view import draw as draw_conversations
 from llm_lite.desktop.features.layouts import model as layouts
@@ -92,7 +93,8 @@ FEATURES = (
     ),
     Feature(
         "history",
-        history.HANDLERS,
+        {**history.HANDLERS, **titles.HANDLERS},
+        replies=titles.REPLIES,
         on_action=history.reveal_shown,
         views=(
             View(
@@ -126,8 +128,7 @@ FEATURES = (
     Feature(
         "resume",
         resume.HANDLERS,
-        resume.EVENTS,
-        resume.REPLIES,
+        replies=resume.REPLIES,
         asks=(resume.CHECK, resume.RESUMED),
         on_action=resume.keep_left,
         due=(resume.due,),
@@ -142,6 +143,7 @@ FEATURES = (
     Feature(
         "performance",
         performance.HANDLERS,
+        performance.EVENTS,
         views=(
             View(
                 "performance",

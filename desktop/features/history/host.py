@@ -57,6 +57,7 @@ from llm_lite.desktop.features.history import model as does
 from llm_lite.desktop.features.history.host_recorder import Recorder, fit_extras, in_chat
 from llm_lite.desktop.features.history.model import fit_title
 from llm_lite.desktop.features.history.state import ROWS, ConversationRow, FoundRow, HistoryPart
+from llm_lite.desktop.features.history.titles import AskTitle, TitleWanted
 from llm_lite.desktop.features.host import Host
 from llm_lite.desktop.features.palette.model import PaletteAnswered, SearchPalette
 from llm_lite.desktop.features.program.action import Action
@@ -149,14 +150,22 @@ class KeptCaches:
 FIRST_SEARCH, WHOLE_SEARCH = 0.04, 2.0  # seconds: at once, and where typing has ended
 FOUND = 60  # results
 PALETTE = 30  # results in the command palette
-Act = does.HistoryAction | UndoAction | resuming.ResumeAction | ReportDefect | PaletteAnswered
+Needs = does.NeedsHistory | resuming.NeedsCaches | AskTitle | SearchPalette
+Act = (
+    does.HistoryAction
+    | UndoAction
+    | resuming.ResumeAction
+    | TitleWanted
+    | ReportDefect
+    | PaletteAnswered
+)
 Job = Callable[[], Iterable[Act]]
 
 
 class HistoryHost(Host):
     """The file of conversations. `wake` is called on another thread when `poll` has something."""
 
-    actions = (*get_args(does.NeedsHistory), *get_args(resuming.NeedsCaches), SearchPalette)
+    actions = get_args(Needs)
 
     def __init__(self, path: Path, wake: Callable[[], None]) -> None:
         self.history = History(path, wake)
@@ -208,14 +217,12 @@ class HistoryHost(Host):
             case MakeTitle(number), TitleMade(text):
                 self._submit(lambda: self._entitle(number, text))
 
-    def do(
-        self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette, state: AppState
-    ) -> Sequence[Action]:
+    def do(self, action: Needs, state: AppState) -> Sequence[Action]:
         if is_for_history(action, state):
             self._begin(action)
         return ()
 
-    def _begin(self, action: does.NeedsHistory | resuming.NeedsCaches | SearchPalette) -> None:
+    def _begin(self, action: Needs) -> None:
         match action:
             case resuming.SetResume(mode, budget):
                 del mode
@@ -223,7 +230,7 @@ class HistoryHost(Host):
             case resuming.ClearKept(one):
                 which = None if one is None else [one]
                 self._submit(lambda: self._change_caches(lambda: self._caches.remove(which)))
-            case resuming.AskTitle(number):
+            case AskTitle(number):
                 self._submit(lambda: self._ask_title(number))
             case does.OpenConversation(number, message):
                 self._open(number, message)
@@ -371,7 +378,7 @@ class HistoryHost(Host):
     def _ask_title(self, number: int) -> Iterable[Act]:
         summary = self.history.summary(number)
         wanted = summary is not None and summary.title_source in ("none", "message")
-        return [resuming.TitleWanted(number)] if wanted else []
+        return [TitleWanted(number)] if wanted else []
 
     def _entitle(self, number: int, text: str) -> Iterable[Act]:
         """Set the title that the model made; nonsense leaves the title that is there."""

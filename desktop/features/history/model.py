@@ -342,11 +342,6 @@ def revealing(state: AppState, message: int | None) -> AppState:
     return _with(state, reveal=message)
 
 
-def with_titles(state: AppState, **changes: Any) -> AppState:
-    """Return the state with other fields about titles: `titles`, `title_asked`."""
-    return _with(state, **changes)
-
-
 def reveal_shown(action: object, before: AppState, result: Result, now: float) -> Result:
     """Bring a message into sight that a person chose in the tree, once its version is shown."""
     state, commands = result

@@ -1,11 +1,13 @@
-"""Actions that delete what drafts learned: alone, or with the trash of conversations."""
+"""The record of what drafts learned, and actions that delete it: alone, or with the trash of
+conversations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from llm_lite.core.messages import ForgetLearnedDrafts, GenerationStats
+from llm_lite.core.messages import DraftsLearned, ForgetLearnedDrafts, GenerationStats
+from llm_lite.core.records import replace
 from llm_lite.desktop.features.history.model import EmptyTrash
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.requests import Result
@@ -37,6 +39,13 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ForgetLearned: _forget,
     EmptyTrash: _forget,
 }
+
+
+def _learned(event: DraftsLearned, state: AppState, now: float) -> AppState:
+    return replace(state, learned_drafts=event)
+
+
+EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {DraftsLearned: _learned}
 
 
 def gain(stats: GenerationStats) -> str:

@@ -13,6 +13,7 @@ from llm_lite.desktop.features.chat.panels import draw_system_prompt
 from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.encoder.reasons import draw_reason
 from llm_lite.desktop.features.history.model import ShowHistory
+from llm_lite.desktop.features.history.titles import SetTitles
 from llm_lite.desktop.features.lesson.model import ShowLesson
 from llm_lite.desktop.features.library import models
 from llm_lite.desktop.features.library.model import ShowLibrary
@@ -26,7 +27,6 @@ from llm_lite.desktop.features.program.model import (
 )
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.program.switches import SWITCHES
-from llm_lite.desktop.features.resume.model import SetTitles
 from llm_lite.desktop.features.sampling import view as sampler
 from llm_lite.desktop.features.serving import view as serving_panel
 from llm_lite.desktop.features.tools import view as tools_panel

@@ -38,6 +38,13 @@ def hindrance(state: AppState) -> str:
     return ""
 
 
+def is_idle(state: AppState) -> bool:
+    """Return whether the engine is idle and the cache holds the conversation in the chat."""
+    busy = state.running or state.reading or state.load or state.quantization.work
+    here = state.model is not None and not state.elsewhere and state.holds_conversations
+    return not busy and here and bool(state.owners)
+
+
 def waits_for_model(state: AppState) -> bool:
     """Return whether a message can be asked as soon as the model is loaded, and not before."""
     return state.load is not None and not state.busy and not state.quantization.work

@@ -13,24 +13,23 @@ from llm_lite.core.messages import (
     Cancel,
     CheckKept,
     Command,
-    DraftsLearned,
     Ended,
     Event,
     KeepConversation,
     KeptChecked,
     KeptResumed,
     LoadModel,
-    MakeTitle,
     ResumeKept,
 )
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.reading import begun, owner_of
-from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation, with_titles
+from llm_lite.desktop.features.history.model import DeleteAll, DeleteConversation
+from llm_lite.desktop.features.history.titles import AskTitle
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.asking import Slot, replied
 from llm_lite.desktop.features.program.cached_text import PromptSettings
 from llm_lite.desktop.features.program.notices import notify
-from llm_lite.desktop.features.program.requests import Result, conversation, obstacle
+from llm_lite.desktop.features.program.requests import Result, conversation, is_idle, obstacle
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.resume.state import (
     KeptCache,
@@ -51,12 +50,6 @@ class SetResume(Action, frozen=True):
 
     mode: ResumeMode
     budget: int  # bytes
-
-
-class SetTitles(Action, frozen=True):
-    """Set whether the model makes titles when it has nothing else to do."""
-
-    by_model: bool
 
 
 class KeepNow(Action, frozen=True):
@@ -84,18 +77,6 @@ class KeptListed(Action, frozen=True):
     folder: str
 
 
-class AskTitle(Action, frozen=True):
-    """The model is idle and may make a title of the conversation in the chat."""
-
-    conversation: int
-
-
-class TitleWanted(Action, frozen=True):
-    """The conversation has no title yet."""
-
-    conversation: int
-
-
 class KeptFound(Action, frozen=True):
     """The conversation that was opened has a kept cache."""
 
@@ -103,10 +84,8 @@ class KeptFound(Action, frozen=True):
     path: str
 
 
-NeedsCaches = SetResume | ClearKept | AskTitle
-ResumeAction = (
-    NeedsCaches | SetTitles | KeepNow | Resume | DismissOffer | KeptListed | KeptFound | TitleWanted
-)
+NeedsCaches = SetResume | ClearKept
+ResumeAction = NeedsCaches | KeepNow | Resume | DismissOffer | KeptListed | KeptFound
 
 
 def _with(state: AppState, **changes: Any) -> AppState:
@@ -213,10 +192,6 @@ def _set_resume(action: SetResume, state: AppState, now: float) -> Result:
     return _with(state, mode=action.mode, budget=action.budget, offer=offer), ()
 
 
-def _set_titles(action: SetTitles, state: AppState, now: float) -> Result:
-    return with_titles(state, titles=action.by_model), ()
-
-
 def _keep_now(action: KeepNow, state: AppState, now: float) -> Result:
     return state, () if state.running else keeping(state)
 
@@ -240,25 +215,6 @@ def _clear(action: ClearKept, state: AppState, now: float) -> Result:
 
 def _listed(action: KeptListed, state: AppState, now: float) -> Result:
     return _with(state, kept=newest_first(action.kept), folder=action.folder), ()
-
-
-def _ask_title(action: AskTitle, state: AppState, now: float) -> Result:
-    """Mark the title as requested; the history's host knows whether there is one already."""
-    return with_titles(state, title_asked=action.conversation), ()
-
-
-def _title(action: TitleWanted, state: AppState, now: float) -> Result:
-    if action.conversation != state.history.open or not idle(state):
-        return with_titles(state, title_asked=None), ()
-    messages = conversation(state, state.messages)
-    return state, (MakeTitle(action.conversation, messages, state.thinking),)
-
-
-def idle(state: AppState) -> bool:
-    """Return whether the engine is idle and the cache holds the conversation in the chat."""
-    busy = state.running or state.reading or state.load or state.quantization.work
-    here = state.model is not None and not state.elsewhere and state.holds_conversations
-    return not busy and here and bool(state.owners)
 
 
 def _found(action: KeptFound, state: AppState, now: float) -> Result:
@@ -324,18 +280,6 @@ def _with_damage(state: AppState, event: KeptChecked | KeptResumed, now: float) 
     return notify(state, "warning", f"{words.format(problem=event.problem)} {again}", now)
 
 
-def _title_replied(event: Event, asked: MakeTitle, state: AppState, now: float) -> AppState:
-    """Allow another request for a title that was not made; the history's host keeps the others."""
-    failed = isinstance(event, Ended) and event.problem
-    if not failed or state.history.title_asked != asked.conversation:
-        return state
-    return with_titles(state, title_asked=None)
-
-
-def _learned(event: DraftsLearned, state: AppState, now: float) -> AppState:
-    return replace(state, learned_drafts=event)
-
-
 class IdleWork(Struct):
     """Actions for idle times. `poll` takes a time in seconds and returns what is due, once."""
 
@@ -345,15 +289,15 @@ class IdleWork(Struct):
     _tries: int = 0
     _open: int | None = None
 
-    def poll(self, state: AppState, now: float) -> list[ResumeAction]:
-        if state.messages is not self._messages or not idle(state):
+    def poll(self, state: AppState, now: float) -> list[AskTitle | KeepNow]:
+        if state.messages is not self._messages or not is_idle(state):
             self._messages, self._since, self._kept = state.messages, now, False
             return []
         if state.history.open != self._open:
             self._open, self._tries = state.history.open, 0
         return [*self._title(state, now), *self._keep(state, now)]
 
-    def _title(self, state: AppState, now: float) -> list[ResumeAction]:
+    def _title(self, state: AppState, now: float) -> list[AskTitle | KeepNow]:
         number, first = state.history.open, _is_first(state.messages)
         if number is None or not first or not state.history.titles or self._tries >= TRIES:
             return []
@@ -364,7 +308,7 @@ class IdleWork(Struct):
         self._tries += 1
         return [AskTitle(number)]
 
-    def _keep(self, state: AppState, now: float) -> list[ResumeAction]:
+    def _keep(self, state: AppState, now: float) -> list[AskTitle | KeepNow]:
         if self._kept or now - self._since < KEEP_SECONDS:
             return []
         self._kept = True
@@ -378,24 +322,15 @@ def _is_first(messages: tuple[Message, ...]) -> bool:
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     SetResume: _set_resume,
-    SetTitles: _set_titles,
     KeepNow: _keep_now,
     Resume: resume,
     DismissOffer: _dismiss,
     ClearKept: _clear,
     KeptListed: _listed,
     KeptFound: _found,
-    AskTitle: _ask_title,
-    TitleWanted: _title,
-}
-
-
-EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {
-    DraftsLearned: _learned,
 }
 REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
     KeepConversation: _keeping_replied,
     CheckKept: _check_replied,
     ResumeKept: _resume_replied,
-    MakeTitle: _title_replied,
 }

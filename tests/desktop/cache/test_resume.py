@@ -33,6 +33,7 @@ from llm_lite.desktop.features.history.model import (
     RenameConversation,
     UndoHistory,
 )
+from llm_lite.desktop.features.history.titles import AskTitle, SetTitles
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.model import OpenModel
@@ -41,14 +42,12 @@ from llm_lite.desktop.features.quantization.state import Work
 from llm_lite.desktop.features.resume import model as resuming
 from llm_lite.desktop.features.resume.model import (
     CHECK,
-    AskTitle,
     ClearKept,
     DismissOffer,
     IdleWork,
     KeepNow,
     Resume,
     SetResume,
-    SetTitles,
     offer_status,
 )
 from llm_lite.desktop.features.resume.state import BUDGET, Offer, OfferStatus, ResumeState

@@ -15,6 +15,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.history.model import OpenConversation
 from llm_lite.desktop.features.history.state import HistoryState
+from llm_lite.desktop.features.history.titles import SetTitles
 from llm_lite.desktop.features.program.asked import Asked, Exchange
 from llm_lite.desktop.features.program.cached_text import CachedText
 from llm_lite.desktop.features.program.state import Message
@@ -25,7 +26,6 @@ from llm_lite.desktop.features.resume.model import (
     DismissOffer,
     Resume,
     SetResume,
-    SetTitles,
 )
 from llm_lite.desktop.features.resume.state import KeptCache, Offer, OfferStatus, ResumeState
 from llm_lite.desktop.features.resume.view import WHY, offer_words, seconds_to_read

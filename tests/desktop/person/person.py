@@ -35,6 +35,7 @@ from llm_lite.desktop.features.chat import model as chatting
 from llm_lite.desktop.features.chat.model import extras_of
 from llm_lite.desktop.features.history import model as history
 from llm_lite.desktop.features.history.host import HistoryHost
+from llm_lite.desktop.features.history.titles import SetTitles
 from llm_lite.desktop.features.layouts.model import ShowInspector, UseLayout
 from llm_lite.desktop.features.lesson.model import RunSentence, ShowLesson
 from llm_lite.desktop.features.presets.setting_values import RANGES
@@ -563,7 +564,7 @@ class Person:
                     SetSwitch(rng.choice([*SWITCHES]), rng.random() < 0.5),
                     SetLanguage(rng.choice(["en", "ko", "system"])),
                     resuming.SetResume(rng.choice(["off", "ask", "always"]), 1 << 30),
-                    resuming.SetTitles(rng.random() < 0.5),
+                    SetTitles(rng.random() < 0.5),
                     ColorCache(state.cache.by, state.cache.slots),
                     UseLayout(rng.choice(["read", "inspect"])),
                     ShowInspector(rng.random() < 0.5),
