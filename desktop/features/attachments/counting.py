@@ -12,10 +12,8 @@ def count_due(state: AppState) -> Result:
     """Ask for what is in front once it is another conversation than was counted."""
     if not state.messages or state.model is None or not state.holds_conversations:
         return state, ()
-    if state.load or state.running or state.counted.asked:
+    if state.load or state.running or state.count.asked or state.counted.messages is not None:
         return state, ()
     settings = state.prompt_settings
-    if state.counted.is_of(state.messages, settings):
-        return state, ()
     asked = CountTokens(messages=conversation(state, state.messages), **settings.options)
-    return replace(state, counted=Counted(state.messages, settings, asked=asked)), (asked,)
+    return replace(state, count=Counted(state.messages, settings, asked=asked)), (asked,)

@@ -142,7 +142,8 @@ def budget(state: AppState) -> DraftBudget | None:
     before = (known or 0) if key is None else files.before[1]
     counted = [max(0, file.tokens) for file in files.files]
     is_whole = all(file.tokens >= 0 for file in files.files) and files.counting is None
-    is_whole = is_whole and (key is not None or known is not None)
+    is_whole = is_whole and files.model == state.model.path and files.draft[0] == state.draft
+    is_whole = is_whole and (known is not None if key is None else files.before[0] == key)
     draft = sum(counted) + files.draft[1] + TEMPLATE
     return DraftBudget(before, draft, state.model.context, is_whole)
 
@@ -382,13 +383,13 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
 
 def _count_replied(event: Event, asked: CountTokens, state: AppState, now: float) -> AppState:
     """Keep what was counted of the draft, or of the conversation in front."""
-    if asked is state.counted.asked:
+    if asked is state.count.asked:
         if isinstance(event, TokensCounted):
             tokens, about, ids = event.conversation, event.about, event.ids
-            counted = replace(state.counted, tokens=tokens, about=about, ids=ids)
+            count = replace(state.count, tokens=tokens, about=about, ids=ids)
         else:
-            counted = replace(state.counted, asked=None)
-        return replace(state, counted=counted)
+            count = replace(state.count, asked=None)
+        return replace(state, count=count)
     if asked is not state.files.counting:
         return state
     if isinstance(event, TokensCounted):

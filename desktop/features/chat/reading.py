@@ -78,9 +78,7 @@ def ended(state: AppState, running: Running) -> AppState:
     differs = last.untokenized or not last.whole or last.stop_reason == "error"
     if differs or state.cached.forgotten:
         return state
-    return replace(
-        state, counted=Counted(state.messages, running.prompt_settings, state.cached.used)
-    )
+    return replace(state, count=Counted(state.messages, running.prompt_settings, state.cached.used))
 
 
 def is_unsettled(state: AppState, tokens: int) -> bool:
@@ -88,8 +86,7 @@ def is_unsettled(state: AppState, tokens: int) -> bool:
     counted, or read."""
     if len(state.positions) >= tokens or not state.messages:
         return False
-    counted = state.counted
-    counts = counted.asked is not None or not counted.is_of(state.messages, state.prompt_settings)
+    counts = state.counted.asked is not None or state.counted.messages is None
     return counts or state.reading is not None or state.running is not None
 
 
@@ -102,8 +99,8 @@ def token_id(state: AppState, position: int) -> int | None:
 def tokens_in_front(state: AppState) -> int | None:
     """Return the tokens of the conversation in front; None where they are not counted yet."""
     running = state.running
-    if running is not None and running.phase != "waiting":
-        return max(running.prompt_tokens, state.context_used)
+    if running is not None:
+        return max(running.prompt_tokens, state.context_used) or state.counted.tokens
     if not state.messages:
         return 0
     return state.counted.tokens
@@ -209,8 +206,7 @@ def rounds(state: AppState) -> int:
 
 def may_go_on(state: AppState) -> bool:
     """Tell whether the conversation goes on by itself once all calls are answered."""
-    granted = state.tools.granted if state.tools.chat == state.chat else 0
-    return rounds(state) < ROUNDS * (1 + granted)
+    return rounds(state) < ROUNDS * (1 + state.tools.granted)
 
 
 def approval(state: AppState, call: ToolCall) -> Approval | None:
@@ -222,5 +218,4 @@ def approval(state: AppState, call: ToolCall) -> Approval | None:
 
 
 def is_allowed(state: AppState, call: ToolCall) -> bool:
-    tools = state.tools
-    return tools.chat == state.chat and approval(state, call) in tools.allowed
+    return approval(state, call) in state.tools.allowed

@@ -24,7 +24,6 @@ from llm_lite.desktop.features.program.notices import add_log, notify
 from llm_lite.desktop.features.program.requests import with_message
 from llm_lite.desktop.features.program.scopes import next_model
 from llm_lite.desktop.features.program.state import RECENT_FILES, AppState, Load, LogLine
-from llm_lite.desktop.features.quantization import model as quantizing
 from llm_lite.desktop.language.translate import tr
 
 
@@ -45,8 +44,6 @@ def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState
 
 
 def model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
-    if state.model is None or state.model.path != event.model.path:
-        state = quantizing.forget(state)
     opened = () if event.executor.backend == "remote" else (event.model.path,)
     recent = (*opened, *(p for p in state.recent if p not in opened))
     return next_model(
@@ -90,7 +87,6 @@ def _executor_changed(
 ) -> AppState:
     before = state.executor.reason if state.executor else ""
     reason = event.executor.reason
-    state = quantizing.without_account(state)
     state = replace(state, executor=event.executor, model=event.model)
     state = _marked_switch(state)
     known = state.load

@@ -113,6 +113,7 @@ class CatalogueEntry(Struct, frozen=True):
     installing: bool = False  # pip brings it now
 
 
+_UNCOUNTED = Counted()
 MIN_FONT, MAX_FONT = 10.0, 32.0  # logical pixels
 LOG_LINES = 1000
 NOTICES = 4
@@ -319,7 +320,8 @@ class AppState(Switches, frozen=True):
     # before what does not fit is loaded
     memory_question: LoadNeedsMemory | None = of("program", None)
     load_seconds: float = of("model", 0.0)
-    counted: Counted = made("reading", Counted)  # tokens of the whole conversation
+    # of the conversation that was counted last: views ask for `counted`
+    count: Counted = made("reading", Counted)
     rates: tuple[RateSample, ...] = of("conversation", ())
 
     # as the person set it
@@ -361,7 +363,7 @@ class AppState(Switches, frozen=True):
     tokenizer: TokenizerChoice = made("program", TokenizerChoice)
     translating: TranslatingState = divided(TranslatingState)  # of a source, likewise
     compared: AnswerComparison | None = of("conversation", None)
-    quantization: Quantization = made("model", Quantization)  # of prompts and texts that it names
+    quantization: Quantization = divided(Quantization)
     history: HistoryState = divided(HistoryState)
     tools: ToolsState = divided(ToolsState)
     undoing: Undoing = made("program", Undoing)  # each step names its conversation
@@ -407,6 +409,13 @@ class AppState(Switches, frozen=True):
     def context_used(self) -> int:
         """Return how many first tokens of what is in front the cache holds by now."""
         return self.in_front.used
+
+    @property
+    def counted(self) -> Counted:
+        """Return the tokens of the whole conversation in front; where another one, or another
+        prompt of it, was counted last, nothing is known."""
+        known = self.count
+        return known if known.is_of(self.messages, self.prompt_settings) else _UNCOUNTED
 
     @property
     def prompt_settings(self) -> PromptSettings:
@@ -548,11 +557,7 @@ def _text_in_front(state: AppState) -> CachedText:
     if cached.prompt_settings == state.prompt_settings:
         return _cut(cached, messages, len(cached.owners))
     counted = state.counted
-    if (
-        not counted.is_of(state.messages, state.prompt_settings)
-        or counted.ids is None
-        or cached.forgotten
-    ):
+    if counted.ids is None or cached.forgotten:
         return _cut(cached, 0, 0)
     return _cut(cached, messages, common(cached.ids, counted.ids))
 

@@ -152,7 +152,7 @@ def _command(kind: TaskKind, state: AppState, now: float) -> Command:
     if kind == "step":
         return ProfileStep(choices.step)
     if kind == "account":
-        return AccountStep(choices.step, choices.parameters)
+        return AccountStep(choices.step, state.quantization.parameters(state.executor))
     if kind == "kernels":
         return StudyKernels(choices.kernels)
     exact: EngineOptions = replace(options, activations="a32", keys="fp32", values="fp32")
@@ -282,10 +282,6 @@ def _profile(event: StepProfiled, held: Quantization) -> Quantization:
     return replace(held, profile=event.profile)
 
 
-def _account(event: StepAccounted, held: Quantization) -> Quantization:
-    return replace(held, account=event.account)
-
-
 def _kernels(event: KernelsStudied, held: Quantization) -> Quantization:
     return held.with_study(event.study)
 
@@ -322,7 +318,6 @@ FOLDS: dict[type[Any], Callable[[Any, Quantization], Quantization]] = {
     ModesMeasured: _speeds,
     TensorReport: _tensors,
     StepProfiled: _profile,
-    StepAccounted: _account,
     KernelsStudied: _kernels,
 }
 
@@ -336,6 +331,8 @@ def _task_replied(event: Event, asked: Command, state: AppState, now: float) -> 
     held = state.quantization
     if held.work is None or held.work.asked is not asked:
         return state
+    if isinstance(event, StepAccounted):
+        return replace(state, quantization=held.with_account(event.account, state.executor))
     return replace(state, quantization=FOLDS[type(event)](event, held))
 
 
@@ -354,17 +351,3 @@ _TASKS = (
 REPLIES: dict[type[Any], Callable[[Event, Any, AppState, float], AppState]] = {
     **dict.fromkeys(_TASKS, _task_replied),
 }
-
-
-def without_account(state: AppState) -> AppState:
-    """Drop the account of another executor, and its parameters."""
-    held = state.quantization
-    choices = replace(held.choices, parameters=())
-    return replace(state, quantization=replace(held, account=None, choices=choices))
-
-
-def forget(state: AppState) -> AppState:
-    """Drop, for another model, all measurements but those of kernels."""
-    held = state.quantization
-    choices = replace(held.choices, parameters=())  # of an account: those of another executor
-    return replace(state, quantization=Quantization(choices=choices, studies=held.studies))

@@ -17,6 +17,7 @@ from llm_lite.core.messages import (
     GenerationStats,
     KernelStudy,
     Mode,
+    ModelInfo,
     ModesMeasured,
     StepAccount,
     StepProfile,
@@ -150,6 +151,13 @@ class Choices(Struct, frozen=True):
     kernels: StudyBackend = "vulkan"  # that are studied
 
 
+class Accounted(Struct, frozen=True):
+    """The account of a step, and the executor that made it."""
+
+    account: StepAccount
+    executor: ExecutorInfo | None
+
+
 class Quantization(Struct, frozen=True):
     """Two runs, measurements, and the task that is running."""
 
@@ -161,8 +169,35 @@ class Quantization(Struct, frozen=True):
     speeds: ModesMeasured | None = None
     tensors: TensorReport | None = None
     profile: StepProfile | None = None
-    account: StepAccount | None = None
+    accounted: Accounted | None = None
     studies: tuple[KernelStudy, ...] = ()  # of kernels, one a backend: not of the model
+    model: str = ""  # path of the one that was measured
+
+    def of_next_conversation(self) -> Quantization:
+        return self  # prompts and texts that it names
+
+    def of_next_model(self) -> Quantization:
+        return self
+
+    def fit(self, model: ModelInfo) -> Quantization:
+        """Return what is of this model: of another one, studies of kernels alone."""
+        if model.path == self.model:
+            return self
+        choices = replace(self.choices, parameters=())
+        return Quantization(choices, studies=self.studies, model=model.path)
+
+    def account(self, executor: ExecutorInfo | None) -> StepAccount | None:
+        """Return the last account of a step, if it is of this executor."""
+        known = self.accounted
+        return known.account if known is not None and known.executor == executor else None
+
+    def with_account(self, account: StepAccount, executor: ExecutorInfo | None) -> Quantization:
+        choices = replace(self.choices, parameters=self.parameters(executor))
+        return replace(self, choices=choices, accounted=Accounted(account, executor))
+
+    def parameters(self, executor: ExecutorInfo | None) -> tuple[tuple[str, float], ...]:
+        """Return the parameters of accounts as they were chosen for this executor."""
+        return self.choices.parameters if self.account(executor) is not None else ()
 
     def study(self, backend: StudyBackend) -> KernelStudy | None:
         return next((study for study in self.studies if study.backend == backend), None)

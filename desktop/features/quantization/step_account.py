@@ -83,8 +83,8 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     actions: list[Action] = []
     if button(ui, "account.ask", tr("Estimate"), ICON_GAUGE, enabled=free):
         actions.append(RunTask("account"))
-    account = held.account
-    if account is not None and held.choices.parameters:
+    account = held.account(state.executor)
+    if held.parameters(state.executor):
         imgui.same_line(0, ui.u(2))
         if button(ui, "account.reset", tr("Reset"), ICON_UNDO, enabled=free):
             choices = replace(held.choices, parameters=())
@@ -200,7 +200,8 @@ def _draw_layer_tip(ui: Ui, names: Sequence[str], layers: Sequence[LayerCost], n
 def _draw_parameters(state: AppState, ui: Ui, account: StepAccount) -> list[Action]:
     """Draw a slider for each parameter; a new estimate is made once one is let go."""
     held, shown = state.quantization, ui.local(AccountAsked)
-    chosen = dict(held.choices.parameters)
+    known = held.parameters(state.executor)
+    chosen = dict(known)
     width = imgui.get_content_region_avail().x
     for parameter in account.parameters:
         value = chosen.get(parameter.name, parameter.value)
@@ -212,7 +213,7 @@ def _draw_parameters(state: AppState, ui: Ui, account: StepAccount) -> list[Acti
             chosen[parameter.name] = from_slider(parameter, after)
     changed = tuple(sorted(chosen.items()))
     actions: list[Action] = []
-    if changed != held.choices.parameters:
+    if changed != known:
         actions.append(SetQuantization(replace(held.choices, parameters=changed)))
     wanted = tuple((p.name, chosen.get(p.name, p.value)) for p in account.parameters)
     is_shown = wanted == tuple((p.name, p.value) for p in account.parameters)

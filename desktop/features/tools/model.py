@@ -376,11 +376,7 @@ def _go_on_asked(action: GoOn, state: AppState, now: float) -> Result:
     if message is None or len(round_of(state, message).answered) < len(calls_of(message)):
         return state, ()
     if not may_go_on(state):
-        tools = state.tools
-        granted = tools.granted + 1 if tools.chat == state.chat else 1
-        allowed = tools.allowed if tools.chat == state.chat else frozenset()
-        tools = replace(tools, chat=state.chat, granted=granted, allowed=allowed)
-        state = replace(state, tools=tools)
+        state = replace(state, tools=replace(state.tools, granted=state.tools.granted + 1))
     return _go_on(state, now)
 
 
@@ -413,8 +409,6 @@ def results(state: AppState, message: Message) -> tuple[Message, ...]:
 
 def _allow(action: AllowTool, state: AppState, now: float) -> Result:
     tools, one = state.tools, action.approval
-    if tools.chat != state.chat:
-        tools = replace(tools, chat=state.chat, allowed=frozenset(), granted=0)
     allowed = tools.allowed | {one} if action.allowed else tools.allowed - {one}
     return replace(state, tools=replace(tools, allowed=allowed)), ()
 

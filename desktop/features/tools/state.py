@@ -81,12 +81,11 @@ class ToolsState(Struct, frozen=True):
     servers: tuple[ToolServer, ...] = ()
     on: frozenset[tuple[str, str]] = frozenset()  # source, name
     round: CallRound = field(default_factory=CallRound)
-    chat: int = 0  # that `allowed` and `granted` are of
     allowed: frozenset[Approval] = frozenset()  # run without asking, in this conversation
     granted: int = 0  # further rounds that a person has allowed since the last question
 
     def of_next_conversation(self) -> ToolsState:
-        return replace(self, round=CallRound(), granted=0)
+        return replace(self, round=CallRound(), allowed=frozenset(), granted=0)
 
     def of_next_model(self) -> ToolsState:
         return self

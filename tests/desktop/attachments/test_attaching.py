@@ -81,6 +81,16 @@ def test_a_file_is_read_counted_and_sent():
     assert state.files.files == () and state.draft == ""
 
 
+def test_a_count_of_another_draft_is_not_taken_for_that_of_this_one():
+    """It could not be counted: what is told is not whole, and nothing is cut by it."""
+    state = settled(doing(with_file(), SetDraft("What?")))
+    assert budget(state).counted
+    unknown = replace(state.files, failures=TRIES)
+    other = due(doing(replace(state, files=unknown), SetDraft("What is it?")))[0]
+    assert other.files.counting is None and not budget(other).counted
+    assert not budget(replace(state, model=replace(MODEL, path="/other.gguf"))).counted
+
+
 def test_files_alone_can_be_sent():
     state, commands = act(Send(""), settled(with_file()), 0.0)
     assert any(isinstance(command, Generate) for command in commands)
@@ -169,7 +179,7 @@ def test_the_conversation_before_is_counted_where_the_cache_does_not_hold_it():
     state = settled(with_file(state=replace(READY, tree=ConversationTree(said))))
     assert budget(state).before == pytest.approx(250, abs=10)
     counted = Counted(state.messages, state.prompt_settings, 77)
-    assert budget(settled(replace(state, counted=counted))).before == 77
+    assert budget(settled(replace(state, count=counted))).before == 77
 
 
 def test_an_edit_brings_the_files_back_and_a_version_keeps_them():

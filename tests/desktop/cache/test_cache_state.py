@@ -191,7 +191,7 @@ def test_turns_and_how_many_still_fit():
     running = say(state, "third")
     running = fold_reports(running, GenerationStarted(19, 15, prompt((0, 4), (1, 3), (2, 9))))
     assert forecast(running).typical == 9, "the turn that is not over does not count"
-    full = replace(state, counted=replace(state.counted, tokens=8190))
+    full = replace(state, count=replace(state.count, tokens=8190))
     assert forecast(full).turns == 0
 
 

@@ -45,7 +45,7 @@ def test_the_meter_warns_at_80_and_95_percent():
 
     def taking(tokens, **changes):
         counted = Counted(state.messages, state.prompt_settings, tokens)
-        return replace(state, counted=counted, **changes)
+        return replace(state, count=counted, **changes)
 
     assert headroom(taking(1000)) == ("room for about 7 more turns", "muted")
     assert headroom(taking(7000)) == ("room for about 1 more turn", "warning")
@@ -61,7 +61,7 @@ def test_a_context_of_unknown_length_has_no_share(headless):
     model = replace(READY.model, context=0)
     state = replace(READY, model=model, tree=ConversationTree(said))
     state = with_turns(with_cached(state, owners=(0,) * 100 + (1,) * 900))
-    state = replace(state, counted=Counted(said, state.prompt_settings, 1000))
+    state = replace(state, count=Counted(said, state.prompt_settings, 1000))
     assert (used_share(state), headroom(state), shade(state)) == (0.0, ("", "muted"), "accent")
     assert {name: shown for name, shown, _ in _measures(state)}["context"] == "1,000"
     long = replace(state, draft="word " * 400)

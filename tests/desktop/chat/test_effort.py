@@ -51,7 +51,7 @@ def test_all_that_makes_the_prompt_is_told_it():
 def test_what_was_counted_with_another_effort_is_counted_again():
     talk = replace(TAKES, tree=ConversationTree(SAID))
     counted, _ = count_due(talk)
-    counted = replace(counted, counted=replace(counted.counted, asked=None))
+    counted = replace(counted, count=replace(counted.count, asked=None))
     assert count_due(counted)[1] == ()
     assert len(count_due(replace(counted, effort="high"))[1]) == 1
 

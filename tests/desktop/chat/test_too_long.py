@@ -45,7 +45,7 @@ def test_a_conversation_that_came_too_long_is_told_in_tokens(headless):
     state = talk(ASKED, WHOLE)
     measures = {name: shown for name, shown, _ in _measures(state)}
     assert measures["context"] == f"~250,000 / {MODEL.context:,}"
-    running = replace(state, counted=replace(state.counted, tokens=7168))
+    running = replace(state, count=replace(state.count, tokens=7168))
     assert tokens_words(running, 7000) == "7,000", "only what was estimated is said to be"
     assert _phrases(state, used_share(state))[0] == ("longer than the context", "too long")
     one = headless(state)

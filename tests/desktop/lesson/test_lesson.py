@@ -260,7 +260,7 @@ def test_all_that_is_asked_of_a_sentence_is_without_a_template(tiny):
         app.program.do(RunSentence("ghi jkl"))
         app.driver.wait("the answer", lambda s: not s.busy and s.context_used, pace=0)
         tokens = app.program.engine.attention().tokens()
-        state = replace(app.state, counted=Counted())
+        state = replace(app.state, count=Counted())
         _, (count,) = due(state)
         _, (read,) = act(ReadAgain(), state, 0.0)
         _, (again,) = act(Regenerate(1), state, 0.0)
@@ -270,7 +270,7 @@ def test_all_that_is_asked_of_a_sentence_is_without_a_template(tiny):
         app.driver.wait("the reading", lambda s: s.reading is None, pace=0)
         whole = app.program.engine.attention().tokens()
         assert whole[: len(tokens)] == tokens
-        app.program.state = replace(app.state, counted=Counted())
+        app.program.state = replace(app.state, count=Counted())
         app.driver.wait("the count", lambda s: s.counted.tokens, pace=0)
         assert app.state.counted.tokens == len(whole)
         _, (chat,) = act(Send("more"), app.state, 0.0)

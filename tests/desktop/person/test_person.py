@@ -344,7 +344,7 @@ NEVER_LEFT = {
     "aside",
 }
 # What is not drawn under another stamp, whether it stays or not.
-STAMPED = {"asks", "read_for"}
+STAMPED = {"asks", "count", "read_for"}
 SELDOM = {"queued"}  # it shows by a rare chance: it has a test of its own
 COMPUTED = [
     name

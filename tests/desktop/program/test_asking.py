@@ -27,12 +27,12 @@ from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
 from llm_lite.desktop.features.cache import unread
 from llm_lite.desktop.features.cache.model import MEASURE
 from llm_lite.desktop.features.chat.model import SetSystemPrompt
-from llm_lite.desktop.features.chat.reading import seconds_to_read
+from llm_lite.desktop.features.chat.reading import seconds_to_read, tokens_in_front
 from llm_lite.desktop.features.experts.model import ROUTING
 from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.cached_text import CachedText, decoded, plain
-from llm_lite.desktop.features.program.state import AnswerComparison, AppState, Message
+from llm_lite.desktop.features.program.state import AnswerComparison, AppState, Load, Message
 from llm_lite.desktop.features.steer.model import DIVERGENCE, Steer
 from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokens.lens import LENS
@@ -55,7 +55,7 @@ def settled(state, ids=None):
         if isinstance(command, CountTokens):
             found = TokensCounted(conversation=len(ids or ()), ids=ids)
             state = apply(found, state, 0.0, command)
-            state = replace(state, counted=replace(state.counted, asked=None))
+            state = replace(state, count=replace(state.count, asked=None))
     return due(state)[0]
 
 
@@ -75,6 +75,16 @@ def test_another_system_prompt_shows_what_is_the_same():
     assert state.positions == ("<s>",) and unread.unread_part(state).held == 1
     back, _ = act(SetSystemPrompt(""), state, 0.0)
     assert back.in_front is back.cached, "it is all there, and nothing is read"
+
+
+def test_the_count_of_another_version_is_not_told():
+    """While a model loads nobody counts."""
+    state = settled(STATE, ids=(0, 1, 2, 3))
+    assert tokens_in_front(state) == 4
+    loading = replace(state, load=Load("/other.gguf"))
+    ask_less = replace(loading, tree=loading.tree.with_path(TALK[:1]))
+    assert tokens_in_front(due(ask_less)[0]) is None
+    assert tokens_in_front(act(SetSystemPrompt("B"), loading, 0.0)[0]) is None
 
 
 def test_a_selected_token_stays_while_its_text_is_counted():

@@ -5,7 +5,7 @@ import pytest
 from llm_lite.core.messages import AccountParameter, AccountStep, ExecutorChanged
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.apply import apply
-from llm_lite.desktop.features.quantization.model import forget
+from llm_lite.desktop.features.quantization.state import Choices
 from llm_lite.desktop.features.quantization.step_account import (
     STEPS,
     from_slider,
@@ -92,8 +92,10 @@ def test_another_executor_has_no_account(panel):  # noqa: F811
     estimated(one)
     event = ExecutorChanged(replace(one.state.executor, mode="int8"), one.state.model)
     after = apply(event, one.state, 1.0)
-    assert after.quantization.account is None
-    assert after.quantization.choices.parameters == ()
+    held = replace(after.quantization, choices=Choices(parameters=(("clock_mhz", 9.0),)))
+    assert held.account(after.executor) is None and held.parameters(after.executor) == ()
+    again = held.with_account(ACCOUNT, after.executor)
+    assert again.account(after.executor) is ACCOUNT and again.parameters(after.executor) == ()
 
 
 def test_it_is_shown_where_an_accelerator_gives_one(panel):  # noqa: F811
@@ -104,7 +106,7 @@ def test_it_is_shown_where_an_accelerator_gives_one(panel):  # noqa: F811
     estimated(one)
     assert last(engine, AccountStep) == AccountStep(1)
     held = one.state.quantization
-    assert held.account.parameters == ACCOUNT.parameters
+    assert held.account(one.state.executor).parameters == ACCOUNT.parameters
     scroll_to(one.driver, "account.layers")
     left, _, right, _ = one.driver.rect("view.performance")
     x0, _, x1, _ = one.driver.rect("account.layers")
@@ -120,7 +122,8 @@ def test_a_slider_that_is_let_go_asks_again(panel):  # noqa: F811
     one.driver.frames(3)
     asked = dict(last(engine, AccountStep).parameters)
     assert list(asked) == ["clock_mhz"] and asked["clock_mhz"] != 300
-    assert one.state.quantization.account.parameters[1].value == asked["clock_mhz"]
+    account = one.state.quantization.account(one.state.executor)
+    assert account.parameters[1].value == asked["clock_mhz"]
     scroll_to(one.driver, "account.reset")
     one.driver.click("account.reset")
     one.driver.wait("the end", at_rest)
@@ -153,5 +156,7 @@ def test_words_of_a_package_are_in_the_language_in_use():
 def test_another_model_has_no_account(panel):  # noqa: F811
     one, _ = panel()
     estimated(one)
-    state = forget(one.state)
-    assert state.quantization.account is None and state.quantization.choices.parameters == ()
+    model = replace(one.state.model, path="/another.gguf")
+    held = one.state.quantization.fit(model)
+    assert held.account(one.state.executor) is None and held.choices.parameters == ()
+    assert held.fit(model) is held

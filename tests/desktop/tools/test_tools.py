@@ -40,7 +40,7 @@ from llm_lite.desktop.features.tools.model import (
     may_run,
     why_not,
 )
-from llm_lite.desktop.features.tools.state import CallRound, ToolServer, approval_of
+from llm_lite.desktop.features.tools.state import ToolServer, approval_of
 from tests.children import PATIENCE
 from tests.desktop.headless import sent
 from tests.desktop.scripted_engine import WEATHER, ScriptedEngine, call
@@ -250,7 +250,7 @@ def on_a_server(one, schema, *, allowed=False):
     approved = approval_of(server.spec, server.tools[0])
     allowed = frozenset([approved] if allowed else ())
     tools = replace(one.state.tools, servers=(server,), on=frozenset({("s", "weather")}))
-    tools = replace(tools, chat=one.state.chat, allowed=allowed)
+    tools = replace(tools, allowed=allowed)
     one.program.state = replace(one.state, tools=tools)
 
 
@@ -312,7 +312,7 @@ def test_a_late_result_is_not_taken_for_that_of_a_conversation_opened_again(chat
     one.say()
     one.program.hosts["tools"]._servers = servers
     one.do(RunCall(0))
-    again = replace(one.state.tools, round=CallRound(), chat=one.state.chat + 1)
+    again = one.state.tools.of_next_conversation()
     one.program.state = replace(one.state, chat=one.state.chat + 1, tools=again)
     servers.ended = [CallEnded(servers.calls[0], "late", 1.0, False)]
     one.program.update()

@@ -194,12 +194,12 @@ def look_at_account(driver: InputDriver, picture: Callable[[str], None]) -> None
     be worth, layer by layer."""
     scroll_to(driver, "account.ask")
     driver.click("account.ask")
-    driver.wait("an account", lambda s: s.quantization.account is not None, 120)
+    driver.wait("an account", lambda s: s.quantization.accounted is not None, 120)
     driver.wait("rest", lambda s: s.quantization.work is None, 120)
     scroll_to(driver, "account.ask")
     driver.leave()
     picture("04-account")
-    account = driver.state.quantization.account
+    account = driver.state.quantization.account(driver.state.executor)
     if account is not None and account.parameters:
         name = f"account.{account.parameters[-1].name}"
         scroll_to(driver, name)
