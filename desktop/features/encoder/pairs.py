@@ -22,6 +22,7 @@ from llm_lite.desktop.features.encoder.text_page import (
     draw_count,
     draw_encoded,
     has_rested,
+    same_height,
 )
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
@@ -54,7 +55,8 @@ class _Layout(Struct, frozen=True):
 def draw(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
     before = state.encoding
     choice = _draw_sentences(ui, before)
-    choice = _draw_similarities(state, ui, choice)
+    with same_height(state, ui, SIMILARITIES, "similarities"):
+        choice = _draw_similarities(state, ui, choice)
     actions: list[Action] = [ChooseEncoding(choice)] if choice != before else []
     imgui.dummy(ImVec2(0, ui.u(1)))
     draw_count(state, ui, encoder, _pair_words(before), bold=True)

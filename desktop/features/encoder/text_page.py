@@ -4,6 +4,8 @@ that light up where a token attends, and how long it took."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
@@ -20,6 +22,7 @@ from llm_lite.desktop.features.encoder.model import ENCODED, ChooseEncoding, spe
 from llm_lite.desktop.features.encoder.state import LONGEST, Spelling
 from llm_lite.desktop.features.export_picture.view import draw_save
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokenizer.chips import (
     Chip,
@@ -81,6 +84,11 @@ def draw(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
 
 def draw_encoded(state: AppState, ui: Ui) -> list[Action]:
     """Draw the tokens of what was encoded for this page, or why there are none."""
+    with same_height(state, ui, ENCODED, "tokens"):
+        return _draw_encoded(state, ui)
+
+
+def _draw_encoded(state: AppState, ui: Ui) -> list[Action]:
     answer, problem = ENCODED.answer(state), ENCODED.problem(state)
     if problem:
         wrapped(ui, sentence(problem), "warning")
@@ -132,14 +140,28 @@ def count_words(answer: TextEncoded | None, encoder: EncoderInfo) -> str:
 
 
 class EncoderControls(Struct):
-    """The time of the last key press, the sentence that takes the keyboard next, and the chips and
-    numbers of words of an answer."""
+    """The time of the last key press, the sentence that takes the keyboard next, the chips and
+    numbers of words of an answer, and the heights of parts of the page, in pixels."""
 
     typed_at: float = -math.inf
     sentence: int | None = None
     answer: TextEncoded | None = None
     chips: list[Chip] = field(default_factory=list)
     words: list[int] = field(default_factory=list)
+    heights: dict[str, float] = field(default_factory=dict)
+
+
+@contextmanager
+def same_height(state: AppState, ui: Ui, slot: Slot[Any], name: str) -> Iterator[None]:
+    """What is drawn inside stays as high as it was while its answer is awaited: gains that are
+    dragged would move all that is below with each step."""
+    heights, top = ui.local(EncoderControls).heights, imgui.get_cursor_pos_y()
+    yield
+    height = imgui.get_cursor_pos_y() - top
+    if slot.waiting(state) is None or slot.answer(state) is not None:
+        heights[name] = height
+    elif (missing := heights.get(name, 0.0) - height) > 0:
+        imgui.dummy(ImVec2(0, max(missing - imgui.get_style().item_spacing.y, 0.0)))
 
 
 class TextField(Struct):

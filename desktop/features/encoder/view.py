@@ -22,6 +22,7 @@ from llm_lite.desktop.features.encoder.text_page import (
     draw_encoded,
     draw_field,
     field_of,
+    same_height,
 )
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.state import AppState
@@ -111,7 +112,8 @@ def draw_fill(state: AppState, ui: Ui, encoder: EncoderInfo) -> list[Action]:
         typing = done.typing and not inserted
         changed = replace(choice, filled=held.text, typing=typing)
         actions.append(ChooseEncoding(changed))
-    actions += _draw_masks(state, ui, encoder)
+    with same_height(state, ui, ENCODED, "masks"):
+        actions += _draw_masks(state, ui, encoder)
     imgui.dummy(ImVec2(0, ui.u(1)))
     return actions + draw_encoded(state, ui)
 

@@ -152,6 +152,20 @@ def test_sentences_are_added_and_a_pair_is_chosen(app):
     assert app.state.encoding.shown_sentences[-1] == "a fourth"
 
 
+def test_nothing_moves_while_gains_are_dragged(app):
+    """Similarities under other gains are on their way: what is below stays where it is."""
+    driver = app.driver
+    driver.click("encoding.mode.pairs")
+    driver.wait("cosines", lambda s: SIMILARITIES.answer(s) and ENCODED.answer(s))
+    driver.frames(2)
+    top = app.ui.rects["encoding.count"][1]
+    app.program.engine = None  # nobody answers
+    app.program.do(Steer(((0.5,) * 12,) * 6))
+    driver.frames(2)
+    assert SIMILARITIES.answer(app.state) is None and SIMILARITIES.waiting(app.state)
+    assert app.ui.rects["encoding.count"][1] == top
+
+
 def test_a_candidate_is_clicked_and_a_mask_inserted(app):
     driver = app.driver
     driver.click("encoding.mode.fill")
