@@ -359,11 +359,8 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     if state.writes_targets:
         return write_target(WriteTarget(text), _from_first_step(state), now)
     state, stop = turn_to(state) if state.messages else (state, ())
-    sampling = state.sampling
-    state = replace(state, sampling=replace(sampling, max_new_tokens=CONTINUATION))
     state = _with(_from_first_step(state), sentence_chat=state.chat)
-    state, asked = request_answer(state, (Message("user", text),), now)
-    state = replace(state, sampling=sampling)
+    state, asked = request_answer(state, (Message("user", text),), now, longest=CONTINUATION)
     return state, (*stop, *asked)
 
 

@@ -105,10 +105,13 @@ def request_answer(
     *,
     continue_last: bool = False,
     again: int | None = None,
+    longest: int | None = None,
 ) -> Result:
     """Start an answer to `messages`; a fresh, empty one is shown at once, in the place of the one
-    with the id `again`."""
+    with the id `again`. `longest`: the tokens that it may have, whatever a person has set."""
     sampling = seeded(sampler(state), state, now)
+    if longest is not None:
+        sampling = replace(sampling, max_new_tokens=longest)
     if continue_last:
         shown = messages
     else:
