@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.hub.fit.recommend import BY_QUALITY, LEAST_CONTEXT, instead_of
-from llm_lite.core.messages import EngineOptions, Mode
+from llm_lite.core.messages import Mode
 from llm_lite.core.messages.library import (
     CuratedModel,
     Fit,
@@ -273,7 +273,6 @@ class ExampleServices:
         self,
         questions: Sequence[FitQuestion],
         subject: LocalModel | HubModel,
-        options: EngineOptions,
     ) -> Mapping[FitQuestion, FitAnswer]:
         local = isinstance(subject, LocalModel)
         if isinstance(subject, LocalModel):

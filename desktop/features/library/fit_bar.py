@@ -13,6 +13,7 @@ from llm_lite.core.quant.modes import again_sentence
 from llm_lite.desktop.features.library.model import SetFitOptions
 from llm_lite.desktop.features.library.state import FitAnswer, LibraryState, fitting, modes_of
 from llm_lite.desktop.features.program.action import Action
+from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.language.units import rate, sentence, size
@@ -49,10 +50,10 @@ UNKNOWN_FITS: Mapping[Mode, Fit] = {}
 HEIGHT = 4.0  # of a bar, in spacing units
 
 
-def draw_local_options(library: LibraryState, ui: Ui, model: LocalModel) -> list[Action]:
+def draw_local_options(state: AppState, ui: Ui, model: LocalModel) -> list[Action]:
     """Draw the options of a local model, with a sign at each mode, and the recommended mode."""
-    fits, best = modes_of(library, model.name)
-    actions = draw_options(library, ui, model.context, fits)
+    fits, best = modes_of(state.library, state.options, model.name)
+    actions = draw_options(state.library, ui, model.context, fits)
     if best is not None:
         wrapped(ui, tr("Recommended here: {mode}.").format(mode=best), "link")
     return actions

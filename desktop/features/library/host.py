@@ -178,21 +178,23 @@ class LibraryHost(Host):
         self._hub.put(work, lambda problem: [TellRepo(repo, None, problem)])
 
     def _request_fits(self, state: AppState) -> None:
-        wanted = [one for one in wanted_fits(state.library) if one not in self._requested]
+        wanted = [
+            one for one in wanted_fits(state.library, state.options) if one not in self._requested
+        ]
         if not wanted:
             return
         self._requested.update(wanted)
-        library, options = state.library, state.options
+        library = state.library
 
         def work() -> Iterable[Action]:
-            fits = self._fits(wanted, library, options)
+            fits = self._fits(wanted, library)
             self._requested.difference_update(wanted)
             yield TellFits(fits)
 
         self._disk.put(work, _notice)
 
     def _fits(
-        self, wanted: list[FitQuestion], library: LibraryState, options: EngineOptions
+        self, wanted: list[FitQuestion], library: LibraryState
     ) -> Mapping[FitQuestion, FitAnswer]:
         """Return estimates of one model, as the page shows one at a time."""
         first = wanted[0]
@@ -200,7 +202,7 @@ class LibraryHost(Host):
         if subject is None:
             return dict.fromkeys(wanted, FitAnswer(None, tr("It is not listed any more.")))
         try:
-            return self._services.fits(wanted, subject, options)
+            return self._services.fits(wanted, subject)
         except LlmLiteError as error:
             return dict.fromkeys(wanted, FitAnswer(None, fit_line(str(error))))
 

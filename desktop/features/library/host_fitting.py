@@ -3,7 +3,7 @@ files that are not downloaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from llm_lite.core.errors import LlmLiteError
@@ -27,40 +27,35 @@ BITS: dict[Mode, float] = {"fp32": 32.0, "fp16": 16.0, "int8": 8.5, "int4": 4.5}
 
 def fits_of_path(
     path: Path,
-    questions: Iterable[FitQuestion],
-    options: EngineOptions,
+    questions: Sequence[FitQuestion],
     device: DeviceInfo | None,
 ) -> Answers:
-    """Estimate a local model. Raise LlmLiteError where it is none; a mode that cannot run is an
-    answer."""
-    choice = choice_of(options, device)
+    """Estimate a local model, for questions that differ by mode and context alone. Raise
+    LlmLiteError where it is none; a mode that cannot run is an answer."""
+    choice = choice_of(questions[0].options, device)
     gb_s = bandwidth(choice)
     source = open_source(path)
     try:
         fitting = Fitting(described(source), choice, this_machine(choice.info))
-        return {one: _answer(fitting, one, options, gb_s) for one in questions}
+        return {one: _answer(fitting, one, gb_s) for one in questions}
     finally:
         source.close()
 
 
-def _answer(
-    fitting: Fitting, one: FitQuestion, options: EngineOptions, gb_s: float | None
-) -> FitAnswer:
+def _answer(fitting: Fitting, one: FitQuestion, gb_s: float | None) -> FitAnswer:
     try:
-        wanted = replace(options, mode=one.mode, context=one.context)
-        return FitAnswer(fitting.fit(wanted, gb_s))
+        return FitAnswer(fitting.fit(one.options, gb_s))
     except LlmLiteError as error:
         return FitAnswer(None, str(error))
 
 
 def fits_of_files(
     model: HubModel,
-    questions: Iterable[FitQuestion],
-    options: EngineOptions,
+    questions: Sequence[FitQuestion],
     device: DeviceInfo | None,
 ) -> Answers:
     """Estimate files by their config.json where the hub gave it, else roughly, by their sizes."""
-    choice = choice_of(options, device)
+    choice = choice_of(questions[0].options, device)
     machine, gb_s = this_machine(choice.info), bandwidth(choice)
     files = {file.name: file for file in model.files}
     found: dict[FitQuestion, FitAnswer] = {}
@@ -69,13 +64,12 @@ def fits_of_files(
         if file is None:  # the hub was asked again meanwhile
             found[one] = FitAnswer(None, tr("It is not listed any more."))
             continue
-        if exact := _by_config(model, file, one, options, choice, gb_s):
+        if exact := _by_config(model, file, one, choice, gb_s):
             found[one] = exact
             continue
         if bits is not None and model.parameters:
             file = replace(file, size=round(model.parameters * bits / 8))
-        wanted = replace(options, mode=one.mode, context=one.context)
-        fit: Fit = coarse_fit(file, model.parameters, wanted, machine, gb_s)
+        fit: Fit = coarse_fit(file, model.parameters, one.options, machine, gb_s)
         found[one] = FitAnswer(replace(fit, mode=one.mode), rough=True)
     return found
 
@@ -84,7 +78,6 @@ def _by_config(
     model: HubModel,
     file: HubFile,
     one: FitQuestion,
-    options: EngineOptions,
     choice: ExecutorChoice,
     gb_s: float | None,
 ) -> FitAnswer | None:
@@ -95,7 +88,7 @@ def _by_config(
         description = described_by_config(file, parse_config(model.config))
     except LlmLiteError:
         return None
-    return _answer(Fitting(description, choice, this_machine(choice.info)), one, options, gb_s)
+    return _answer(Fitting(description, choice, this_machine(choice.info)), one, gb_s)
 
 
 def bandwidth(choice: ExecutorChoice) -> float | None:

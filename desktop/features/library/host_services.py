@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from llm_lite.core.errors import CancelledError, FileError, RequestError
 from llm_lite.core.files.places import user_folder
-from llm_lite.core.messages import EngineOptions
 from llm_lite.core.messages.library import CuratedModel, HubModel, LocalModel, QueueState
 from llm_lite.desktop.features.library.model import (
     CancelJob,
@@ -64,7 +63,6 @@ class ModelServices(Protocol):
         self,
         questions: Sequence[FitQuestion],
         subject: LocalModel | HubModel,
-        options: EngineOptions,
     ) -> Mapping[FitQuestion, FitAnswer]: ...
 
     def verify(self, model: LocalModel, stop: Stop) -> str: ...
@@ -137,13 +135,12 @@ class CoreServices:
         self,
         questions: Sequence[FitQuestion],
         subject: LocalModel | HubModel,
-        options: EngineOptions,
     ) -> Mapping[FitQuestion, FitAnswer]:
         from llm_lite.desktop.features.library.host_fitting import fits_of_files, fits_of_path
 
         if isinstance(subject, LocalModel):
-            return fits_of_path(subject.path, questions, options, self._device())
-        return fits_of_files(subject, questions, options, self._device())
+            return fits_of_path(subject.path, questions, self._device())
+        return fits_of_files(subject, questions, self._device())
 
     def verify(self, model: LocalModel, stop: Stop) -> str:
         return verified(model, stop)

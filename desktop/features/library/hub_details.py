@@ -117,30 +117,31 @@ def _draw_model(state: AppState, ui: Ui, model: HubModel) -> list[Action]:
     if model.description:
         wrapped(ui, model.description)
     imgui.dummy(ImVec2(0, ui.u(0.5)))
-    best = recommended(library, model)
+    best = recommended(library, state.options, model)
     chosen = next((file for file in model.files if file.name == library.file), best)
     chosen = chosen or next((file for file in model.files if not file.problem), None)
-    actions += _draw_files(ui, library, model, best, chosen)
+    actions += _draw_files(state, ui, model, best, chosen)
     if chosen is not None:
         imgui.dummy(ImVec2(0, ui.u(0.5)))
         actions += _draw_buttons(state, ui, model, chosen)
         if not chosen.problem and model.runnable:
             imgui.dummy(ImVec2(0, ui.u(1)))
             actions += fit_bar.draw_options(library, ui, model.context)
-            fit_bar.draw_answer(ui, library.fits.get(fit_of_file(library, model.repo, chosen)))
+            question = fit_of_file(library, state.options, model.repo, chosen)
+            fit_bar.draw_answer(ui, library.fits.get(question))
     imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_facts(ui, model)
     return actions
 
 
 def _draw_files(
-    ui: Ui, library: LibraryState, model: HubModel, best: HubFile | None, chosen: HubFile | None
+    state: AppState, ui: Ui, model: HubModel, best: HubFile | None, chosen: HubFile | None
 ) -> list[Action]:
     actions: list[Action] = []
     text(ui, tr("Files"), bold=True)
     with ui.styled(item_spacing=(ui.u(2), ui.u(0.25))):
         for file in model.files[:SHOWN_FILES]:
-            if _draw_file(ui, library, model, file, file is best, file is chosen):
+            if _draw_file(state, ui, model, file, file is best, file is chosen):
                 actions.append(ChooseHubFile(file.name))
     more = len(model.files) - SHOWN_FILES
     if more > 0:
@@ -150,7 +151,7 @@ def _draw_files(
 
 
 def _draw_file(
-    ui: Ui, library: LibraryState, model: HubModel, file: HubFile, best: bool, chosen: bool
+    state: AppState, ui: Ui, model: HubModel, file: HubFile, best: bool, chosen: bool
 ) -> bool:
     """Draw a row: the format or the name, the size, and whether it fits."""
     at, width = imgui.get_cursor_screen_pos(), imgui.get_content_region_avail().x
@@ -161,7 +162,7 @@ def _draw_file(
     if imgui.is_item_hovered() or chosen:
         fill = "accent_soft" if chosen else "hover"
         draw.add_rect_filled(at, end, ui.color(fill), ui.u(1.5))
-    answer = library.fits.get(fit_of_file(library, model.repo, file))
+    answer = state.library.fits.get(fit_of_file(state.library, state.options, model.repo, file))
     fits = answer.fit.fits if answer is not None and answer.fit is not None else None
     icon, color = (ICON_CHECK, "good") if fits else (ICON_WARNING, "warning")
     shown = icon if fits is not None or file.problem else ""

@@ -76,8 +76,9 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
     _draw_checked(state, ui, model)
     imgui.dummy(ImVec2(0, ui.u(1)))
     if not model.problem and model.runnable:
-        actions += fit_bar.draw_local_options(state.library, ui, model)
-        fit_bar.draw_answer(ui, state.library.fits.get(fit_of_local(state.library, model.name)))
+        actions += fit_bar.draw_local_options(state, ui, model)
+        question = fit_of_local(state.library, state.options, model.name)
+        fit_bar.draw_answer(ui, state.library.fits.get(question))
         imgui.dummy(ImVec2(0, ui.u(1)))
     _draw_facts(ui, model)
     return actions

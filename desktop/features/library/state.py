@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from llm_lite.core.hub.fit.recommend import recommend, recommend_mode
-from llm_lite.core.messages import MODES, Mode
+from llm_lite.core.messages import MODES, EngineOptions, Mode
 from llm_lite.core.messages.library import (
     CuratedModel,
     Fit,
@@ -38,13 +38,24 @@ class HubSearch(Struct, frozen=True):
 
 
 class FitQuestion(Struct, frozen=True):
-    """A local model or a file of the hub, and the settings to estimate its memory for."""
+    """A local model or a file of the hub, and the options to estimate its memory for: an answer is
+    true of no others."""
 
     name: str  # of a local model; "" for the hub's
     repo: str
     file: str
-    mode: Mode
-    context: int  # tokens
+    options: EngineOptions
+
+    @property
+    def mode(self) -> Mode:
+        return self.options.mode
+
+    @property
+    def context(self) -> int:
+        return self.options.context  # tokens
+
+    def in_mode(self, mode: Mode) -> FitQuestion:
+        return replace(self, options=replace(self.options, mode=mode))
 
 
 class FitAnswer(Struct, frozen=True):
@@ -144,19 +155,23 @@ def fitting(context: int, trained: int) -> int:
     return min(context, trained) if trained else context
 
 
-def fit_of_local(state: LibraryState, name: str) -> FitQuestion:
+def fit_of_local(state: LibraryState, options: EngineOptions, name: str) -> FitQuestion:
+    """Return the question about a local model, with the page's mode and context and what else a
+    person has set."""
     model = state.model(name)
     context = fitting(state.context, model.context if model else 0)
-    return FitQuestion(name, "", "", state.mode, context)
+    return FitQuestion(name, "", "", replace(options, mode=state.mode, context=context))
 
 
-def fit_of_file(state: LibraryState, repo: str, file: HubFile) -> FitQuestion:
+def fit_of_file(
+    state: LibraryState, options: EngineOptions, repo: str, file: HubFile
+) -> FitQuestion:
     model = state.hub_model(repo)
     context = fitting(state.context, model.context if model else 0)
-    return FitQuestion("", repo, file.name, state.mode, context)
+    return FitQuestion("", repo, file.name, replace(options, mode=state.mode, context=context))
 
 
-def wanted_fits(state: LibraryState) -> tuple[FitQuestion, ...]:
+def wanted_fits(state: LibraryState, options: EngineOptions) -> tuple[FitQuestion, ...]:
     """Return the estimates that the page would show and that are not known yet."""
     if not state.shown:
         return ()
@@ -164,32 +179,34 @@ def wanted_fits(state: LibraryState) -> tuple[FitQuestion, ...]:
     if state.tab == "local":
         model = state.model(state.chosen)
         if model is not None and not model.problem and model.runnable:
-            first = fit_of_local(state, model.name)
-            wanted += dict.fromkeys([first, *(replace(first, mode=mode) for mode in MODES)])
+            first = fit_of_local(state, options, model.name)
+            wanted += dict.fromkeys([first, *map(first.in_mode, MODES)])
     elif state.tab == "find":
         found = state.hub_model(state.repo)
         for file in found.files if found is not None and found.runnable else ():
             if not file.problem:
-                wanted.append(fit_of_file(state, state.repo, file))
+                wanted.append(fit_of_file(state, options, state.repo, file))
     return tuple(question for question in wanted if question not in state.fits)
 
 
-def recommended(state: LibraryState, model: HubModel) -> HubFile | None:
+def recommended(state: LibraryState, options: EngineOptions, model: HubModel) -> HubFile | None:
     """Return the recommended file, as far as the fits are known."""
     known: list[tuple[HubFile, Fit]] = []
     for file in model.files:
-        answer = state.fits.get(fit_of_file(state, model.repo, file))
+        answer = state.fits.get(fit_of_file(state, options, model.repo, file))
         if not file.problem and answer is not None and answer.fit is not None:
             known.append((file, answer.fit))
     best = recommend([fit for _, fit in known], [float(file.size) for file, _ in known])
     return None if best is None else known[best][0]
 
 
-def modes_of(state: LibraryState, name: str) -> tuple[dict[Mode, Fit], Mode | None]:
+def modes_of(
+    state: LibraryState, options: EngineOptions, name: str
+) -> tuple[dict[Mode, Fit], Mode | None]:
     """Return the known fits of a local model by mode, and the recommended mode once all of them are
     known."""
-    question = fit_of_local(state, name)
-    answers = {mode: state.fits.get(replace(question, mode=mode)) for mode in MODES}
+    question = fit_of_local(state, options, name)
+    answers = {mode: state.fits.get(question.in_mode(mode)) for mode in MODES}
     fits = {
         mode: one.fit for mode, one in answers.items() if one is not None and one.fit is not None
     }

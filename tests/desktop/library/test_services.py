@@ -75,16 +75,16 @@ def test_what_a_model_takes_is_told_in_each_mode(services, home):  # noqa: F811
     services.import_model(put(home / "elsewhere" / "mine.gguf", gguf()))
     model = by_name(services)["mine"]
     questions = [
-        FitQuestion("mine", "", "", mode, context)
+        FitQuestion("mine", "", "", replace(OPTIONS, mode=mode, context=context))
         for mode, context in (("as-stored", 32), ("fp16", 32), ("int8", 64))
     ]
-    told = services.fits(questions, model, OPTIONS)
+    told = services.fits(questions, model)
     for one in questions:
         fit = told[one].fit
         assert (fit.mode, fit.context, fit.backend) == (one.mode, one.context, "cpu")
         assert fit.fits and not told[one].rough and fit.speed > 0
-    too_long = replace(questions[0], context=1 << 20)
-    answer = services.fits([too_long], model, OPTIONS)[too_long]
+    too_long = replace(questions[0], options=replace(OPTIONS, context=1 << 20))
+    answer = services.fits([too_long], model)[too_long]
     assert answer.fit is None and "context" in answer.problem
 
 
@@ -103,11 +103,11 @@ def test_the_hub_is_searched_and_files_that_are_not_here_are_estimated(services,
     assert len(services.search(HubSearch(runnable=False))) == 2
     model = services.read("tiny/talker-gguf")
     questions = [
-        FitQuestion("", model.repo, file.name, mode, 4096)
+        FitQuestion("", model.repo, file.name, replace(OPTIONS, mode=mode, context=4096))
         for file in model.files
         for mode in ("as-stored", "int8")
     ]
-    told = services.fits(questions, model, OPTIONS)
+    told = services.fits(questions, model)
     weights = [told[one].fit.parts[0].host for one in questions]
     assert weights[0] == 5000 and weights[2] == 9000
     assert weights[1] == weights[3] == round(LLAMA["total"] * 8.5 / 8)
@@ -172,8 +172,10 @@ def test_what_nobody_has_fetched_is_estimated_by_its_own_config(services, hub): 
     hub.add("tiny/odd", {"config.json": b"[]", **weights}, config={"model_type": "qwen3"})
     for repo, rough in (("tiny/told", False), ("tiny/odd", True)):
         model = services.read(repo)
-        one = FitQuestion("", repo, model.files[0].name, "int8", 4096)
-        answer = services.fits([one], model, OPTIONS)[one]
+        one = FitQuestion(
+            "", repo, model.files[0].name, replace(OPTIONS, mode="int8", context=4096)
+        )
+        answer = services.fits([one], model)[one]
         assert answer.fit is not None and answer.rough is rough
         kept = next(part.host for part in answer.fit.parts if part.name == "cache")
         assert (kept == 4096 * 28 * 2 * 8 * 128 * 2) is not rough

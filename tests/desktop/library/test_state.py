@@ -1,6 +1,6 @@
 """What the page knows, as pure functions."""
 
-from llm_lite.core.messages import MODES
+from llm_lite.core.messages import MODES, EngineOptions
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.layouts.model import KeepSizes, UseLayout
@@ -42,6 +42,8 @@ from tools.tour.example_models import CURATED, FOUND, LOCAL, fit_of
 
 SHOWN = AppState(library=LibraryState(shown=True))
 WORDS = HubSearch("qwen3")
+
+OPTIONS = EngineOptions()
 
 
 def did(state, *actions):
@@ -114,59 +116,66 @@ def test_a_fit_is_asked_for_a_context_that_the_model_has():
     small = replace(LOCAL[1], context=256)
     shown = did(listed(), ChooseLocal(small.name))
     state = with_library(shown, local=(LOCAL[0], small))
-    assert {q.context for q in wanted_fits(state.library)} == {256}
+    assert {q.context for q in wanted_fits(state.library, OPTIONS)} == {256}
     unknown = with_library(shown, local=(LOCAL[0], replace(small, context=0)))
-    assert {q.context for q in wanted_fits(unknown.library)} == {4096}
+    assert {q.context for q in wanted_fits(unknown.library, OPTIONS)} == {4096}
 
 
 def test_fits_are_wanted_of_what_is_shown_and_only_once():
     state = did(listed(), ChooseLocal(LOCAL[1].name))
-    questions = wanted_fits(state.library)
-    assert questions[0] == FitQuestion(LOCAL[1].name, "", "", "as-stored", 4096)
+    questions = wanted_fits(state.library, OPTIONS)
+    assert questions[0] == FitQuestion(
+        LOCAL[1].name, "", "", replace(OPTIONS, mode="as-stored", context=4096)
+    )
     assert [question.mode for question in questions] == list(MODES)
     state = did(state, TellFits(dict.fromkeys(questions, FitAnswer(None, "unknown"))))
-    assert wanted_fits(state.library) == ()
-    assert wanted_fits(did(state, SetFitOptions("int4", 4096)).library) == ()
+    assert wanted_fits(state.library, OPTIONS) == ()
+    other = replace(OPTIONS, backend="vulkan", keys="int8")
+    assert wanted_fits(state.library, other), "they take other memory, elsewhere"
+    assert wanted_fits(did(state, SetFitOptions("int4", 4096)).library, OPTIONS) == ()
     state = did(state, SetFitOptions("int4", 8192))
-    assert {q.context for q in wanted_fits(state.library)} == {8192}
-    assert wanted_fits(state.library)[0].mode == "int4"
-    assert wanted_fits(did(state, ShowLibrary(False)).library) == ()
+    assert {q.context for q in wanted_fits(state.library, OPTIONS)} == {8192}
+    assert wanted_fits(state.library, OPTIONS)[0].mode == "int4"
+    assert wanted_fits(did(state, ShowLibrary(False)).library, OPTIONS) == ()
 
 
 def test_no_fit_is_wanted_of_what_cannot_run():
     for model in LOCAL:
         if model.problem or not model.runnable:
-            assert wanted_fits(did(listed(), ChooseLocal(model.name)).library) == ()
+            assert wanted_fits(did(listed(), ChooseLocal(model.name)).library, OPTIONS) == ()
     state = did(searched(), ShowLibrary(True, "find"), ChooseRepo("Qwen/Qwen3-VL-4B-Instruct"))
-    assert wanted_fits(state.library) == ()
+    assert wanted_fits(state.library, OPTIONS) == ()
 
 
 def test_the_largest_file_that_fits_is_recommended():
     model = FOUND[0]
     state = did(searched(), ShowLibrary(True, "find"), ChooseRepo(model.repo))
-    assert recommended(state.library, model) is None  # nobody knows yet
+    assert recommended(state.library, OPTIONS, model) is None  # nobody knows yet
     sizes = {file.name: file.size for file in model.files}
     told = {
-        q: FitAnswer(fit_of(sizes[q.file], model.parameters, q)) for q in wanted_fits(state.library)
+        q: FitAnswer(fit_of(sizes[q.file], model.parameters, q))
+        for q in wanted_fits(state.library, OPTIONS)
     }
     assert len(told) == len(model.files)
     state = did(state, TellFits(told))
-    best = recommended(state.library, model)
+    best = recommended(state.library, OPTIONS, model)
     others = [file for file in model.files if file.size > best.size]
     assert best.format == "Q8_0" and others
     for file in others:
-        assert not state.library.fits[fit_of_file(state.library, model.repo, file)].fit.fits
+        assert not state.library.fits[
+            fit_of_file(state.library, OPTIONS, model.repo, file)
+        ].fit.fits
 
 
 def test_the_mode_to_take_is_told_once_all_are_known():
     state = did(listed(), ChooseLocal(LOCAL[1].name))
     told = {
         q: FitAnswer(fit_of(LOCAL[1].size, LOCAL[1].parameters, q))
-        for q in wanted_fits(state.library)
+        for q in wanted_fits(state.library, OPTIONS)
     }
     some = dict(list(told.items())[:3])
-    assert modes_of(did(state, TellFits(some)).library, LOCAL[1].name)[1] is None
-    fits, best = modes_of(did(state, TellFits(told)).library, LOCAL[1].name)
+    assert modes_of(did(state, TellFits(some)).library, OPTIONS, LOCAL[1].name)[1] is None
+    fits, best = modes_of(did(state, TellFits(told)).library, OPTIONS, LOCAL[1].name)
     assert set(fits) == set(MODES) and best == "int8"  # fp16 and what is stored do not fit
     assert not fits["fp16"].fits and not fits["as-stored"].fits and fits["int4"].fits
 
@@ -193,7 +202,7 @@ def test_going_to_a_conversation_or_a_layout_leaves_the_page():
 def test_what_is_kept_is_bounded():
     library = LibraryState()
     for number in range(2 * MOST_FITS):
-        question = FitQuestion(str(number), "", "", "int4", 4096)
+        question = FitQuestion(str(number), "", "", replace(OPTIONS, mode="int4", context=4096))
         library = library.with_fits({question: FitAnswer(None, "")})
     assert len(library.fits) == MOST_FITS and question in library.fits
     for number in range(2 * MOST_CHECKED):

@@ -141,12 +141,12 @@ def test_what_is_said_to_fit_in_the_examples_does(subject):
     local = isinstance(subject, LocalModel)
     files = [""] if local else [file.name for file in subject.files]
     questions = [
-        FitQuestion("", "", file, mode, context)
+        FitQuestion("", "", file, EngineOptions(mode=mode, context=context))
         for file in files
         for mode in MODES
         for context in (4096, 32_768, 131_072)
     ]
-    fits = ExampleServices().fits(questions, subject, EngineOptions())
+    fits = ExampleServices().fits(questions, subject)
     for question, answer in fits.items():
         fit = answer.fit
         assert (fit.mode, fit.context) == (question.mode, question.context)
