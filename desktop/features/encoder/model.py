@@ -93,7 +93,7 @@ def with_choice(state: AppState, choice: EncodingChoice) -> AppState:
 
 # What is encoded for the page, and of pairs for two sentences; it is the text in the cache, too.
 ENCODED: Slot[TextEncoded] = Slot(
-    "encoded text",
+    "encoded-text",
     EncodeText,
     TextEncoded,
     subject=lambda state: (state.encoding.mode, state.encoding.pair),

@@ -127,8 +127,8 @@ def _prompt(state: AppState) -> tuple[tuple[Message, ...], PromptSettings]:
     return state.messages, state.next_prompt_settings
 
 
-CHECK: Slot[KeptChecked] = Slot("kept cache", CheckKept, KeptChecked, subject=_prompt)
-RESUMED: Slot[KeptResumed] = Slot("resumed cache", ResumeKept, KeptResumed, subject=_prompt)
+CHECK: Slot[KeptChecked] = Slot("kept-cache", CheckKept, KeptChecked, subject=_prompt)
+RESUMED: Slot[KeptResumed] = Slot("resumed-cache", ResumeKept, KeptResumed, subject=_prompt)
 
 
 def offer_status(state: AppState) -> OfferStatus | None:

@@ -56,9 +56,9 @@ def _with_samples(
 
 # By number, MODEL and OTHER. An answer names the text that it is of.
 TOKENS: tuple[Slot[TextTokenized], Slot[TextTokenized]] = (
-    Slot("tokens of the model", TokenizeText, TextTokenized, subject=_conversation,
+    Slot("tokens-of-model", TokenizeText, TextTokenized, subject=_conversation,
          recorded=True, join=_with_samples),
-    Slot("tokens of another tokenizer", TokenizeText, TextTokenized,
+    Slot("tokens-of-another", TokenizeText, TextTokenized,
          subject=lambda state: state.tokenizer.other, recorded=True, join=_with_samples),
 )  # fmt: skip
 
