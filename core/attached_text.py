@@ -23,7 +23,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from llm_lite.core.messages import ModelGains
+from llm_lite.core.messages import ModelInterventions
 from llm_lite.core.plain_text import one_line
 
 AttachmentKind = Literal["text", "markdown", "code", "pdf", "picture"]
@@ -127,8 +127,8 @@ class DraftedFile(Struct, frozen=True):
 
 
 class ConversationExtras(Struct, frozen=True):
-    """The head gains, the draft and the attached files that are kept with a conversation."""
+    """The interventions, the draft and the attached files that are kept with a conversation."""
 
-    gains: ModelGains | None = None  # None: all are 1
+    interventions: ModelInterventions | None = None
     draft: str = ""
     files: tuple[DraftedFile, ...] = ()

@@ -53,6 +53,7 @@ _MODULES = {
     "LlmLiteError": "llm_lite.core.errors",
     "Model": "llm_lite.api.model",
     "ModelElsewhere": "llm_lite.api.elsewhere",
+    "Choose": "llm_lite.core.messages.interventions",
     "Replace": "llm_lite.core.messages.interventions",
     "Scale": "llm_lite.core.messages.interventions",
     "Shift": "llm_lite.core.messages.interventions",

@@ -7,7 +7,7 @@ from typing import Any
 
 from llm_lite.core.inspect.attention import AttentionSource
 from llm_lite.core.inspect.text_maps import LayerScores
-from llm_lite.core.messages import CompareGains, StepRequest
+from llm_lite.core.messages import ReadEffect, StepRequest
 from llm_lite.core.questions.attention import ReadAttention
 from llm_lite.core.questions.effect import logits_after
 from llm_lite.core.questions.lens import layer_logits
@@ -51,7 +51,7 @@ def logits_at(session: Any, position: int, gains: Any = None) -> Any:
 
 
 def effect(session: Any) -> float:
-    return float(answer_of(BY_REQUEST[CompareGains].run(CompareGains(), replay(session))).kl)
+    return float(answer_of(BY_REQUEST[ReadEffect].run(ReadEffect(), replay(session))).kl)
 
 
 def served_maps(service: Any, response: str, layer: int, heads: Any, first: int, last: int) -> Any:

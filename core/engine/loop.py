@@ -15,7 +15,6 @@ from llm_lite.core.engine.hosting.switching import Switching
 from llm_lite.core.engine.step_requests import StepRequestServer
 from llm_lite.core.errors import DeviceError, RequestError
 from llm_lite.core.loading.runner import Runner
-from llm_lite.core.messages import Gains
 from llm_lite.core.messages.interventions import Interventions
 
 
@@ -23,13 +22,8 @@ class SteppedWork(Protocol):
     """The interface of an answer, or of a conversation that is read, to the loop."""
 
     @property
-    def gains(self) -> Gains | None:
-        """Return the work's own gains of the heads; None for those in force."""
-        ...
-
-    @property
-    def interventions(self) -> Interventions:
-        """Return the work's own interventions; without any, those in force act."""
+    def interventions(self) -> Interventions | None:
+        """Return the work's own interventions; None for those that are set."""
         ...
 
     def begin(self, runner: Runner) -> None:
@@ -72,7 +66,7 @@ def run_steps(
                 serve_clients()
                 if runner is None or runner is not host.runner:
                     runner = _runner(host)
-                    requests.begin_answer(runner, work.gains, work.interventions)
+                    requests.begin_answer(runner, work.interventions)
                     work.begin(runner)
                 before = time.perf_counter()
                 requests.serve(runner, lambda: True)

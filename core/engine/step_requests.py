@@ -1,4 +1,4 @@
-"""Requests that are served between two steps of an answer: gains, questions, texts."""
+"""Requests that are served between two steps of an answer: interventions, questions, texts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from llm_lite.core.errors import CancelledError, DeviceError, LlmLiteError, Requ
 from llm_lite.core.exec.executor import Executor
 from llm_lite.core.handles import CANCELLED, SUPERSEDED, Handle
 from llm_lite.core.inspect.attention_export import snapshot, write_later
-from llm_lite.core.loading import loader
 from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import AnyRunner
-from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
     Command,
@@ -32,19 +30,17 @@ from llm_lite.core.messages import (
     EncodeText,
     Event,
     ExportMaps,
-    Gains,
+    InterventionsSet,
     Level,
     MapsExported,
-    SetGains,
     SetInterventions,
     StepRequest,
     TextsCompared,
 )
-from llm_lite.core.messages.interventions import NO_CHANGES, Interventions, LiveChanges
-from llm_lite.core.questions.interventions.live import live_changes
+from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
+from llm_lite.core.questions.interventions.live import intervene, live_of
 from llm_lite.core.questions.question import Parts, advance
 from llm_lite.core.questions.runner_replay import EncoderReplay, Readers, replay_of
-from llm_lite.core.questions.sites import Stack
 from llm_lite.core.questions.table import BY_REQUEST, QUESTIONS
 
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
@@ -64,16 +60,16 @@ class _Unfinished(Struct, frozen=True):
 
 
 class StepRequestServer:
-    """Keeps the gains that were set, and the requests that wait. `submit` is for any thread."""
+    """Keeps the interventions that were set, and the requests that wait. `submit` is for any
+    thread."""
 
     def __init__(self, log: Callable[[Level, str], None]) -> None:
         self._log = log
         self._submitted: queue.SimpleQueue[Handle] = queue.SimpleQueue()
         self._waiting: list[Handle] = []
         self._failed: Handle | None = None  # on a device that was lost
-        self._gains: Gains | None = None  # None: all 1
-        self._interventions = NO_CHANGES  # beside the gains
-        self._own_gains = False  # the cache belongs to an answer with gains of its own
+        self._interventions = NO_CHANGES
+        self._is_own = False  # the cache belongs to an answer with interventions of its own
         self._answering_with_own = False
         self._readers = Readers()
         self._unfinished: dict[Handle, _Unfinished] = {}  # of questions that are answered in part
@@ -83,25 +79,22 @@ class StepRequestServer:
         self._submitted.put(handle)
 
     def reset(self) -> None:
-        """Reset the gains to 1, as another model is loaded."""
-        self._gains, self._interventions = None, NO_CHANGES
-        self._own_gains = False
+        """Forget all interventions, as another model is loaded."""
+        self._interventions = NO_CHANGES
+        self._is_own = False
         self._readers.clear()
         self._unfinished.clear()
 
-    def begin_answer(
-        self, runner: Runner, own: Gains | None, interventions: Interventions = NO_CHANGES
-    ) -> None:
-        """Set the gains and shifts of the steps that follow: the work's own ones, or else those in
-        force. RequestError for interventions that cannot act while the model writes."""
-        has_own = own is not None or bool(interventions)
-        gains = self._in_force(runner) if own is None else own
-        changes = interventions if has_own else self._interventions
-        _use(runner, gains, changes, throughout=has_own or self._own_gains)
-        self._own_gains = self._answering_with_own = has_own
+    def begin_answer(self, runner: Runner, own: Interventions | None) -> None:
+        """Have the interventions of the steps that follow act: the work's own ones, or else those
+        that were set. RequestError for what cannot act while the model writes."""
+        has_own = own is not None
+        wanted = self._interventions if own is None else own
+        intervene(runner, wanted, throughout=has_own or self._is_own)
+        self._is_own = self._answering_with_own = has_own
 
     def end_answer(self) -> None:
-        """End an answer; gains that are set from now on are in force at once."""
+        """End an answer; interventions that are set from now on are in force at once."""
         self._answering_with_own = False
 
     def serve(self, runner: AnyRunner | None, hurry: Callable[[], bool]) -> None:
@@ -177,21 +170,14 @@ class StepRequestServer:
         else:
             handle.finish(answer)
 
-    def _set(self, handle: Handle, request: SetGains, runner: AnyRunner) -> None:
-        runner.check_gains(request.gains)
-        self._gains = request.gains
-        if not self._answering_with_own:
-            _use(runner, request.gains, self._interventions)
-        handle.end()
-
-    def _intervene(self, handle: Handle, request: SetInterventions, loaded: AnyRunner) -> None:
-        if not isinstance(loaded, Runner):
-            raise RequestError(loader.encoder_refusal(loaded.model_file))
-        gains = self._in_force(loaded)
-        _live(loaded, gains, request.interventions)  # refused, or else in force
-        self._interventions = request.interventions
-        if not self._answering_with_own:
-            _use(loaded, gains, request.interventions)
+    def _intervene(self, handle: Handle, request: SetInterventions, runner: AnyRunner) -> None:
+        try:
+            if self._answering_with_own:
+                _, self._interventions = live_of(runner, request.interventions)
+            else:
+                self._interventions = intervene(runner, request.interventions)
+        finally:
+            handle.emit(InterventionsSet(self._interventions))
         handle.end()
 
     def _count(self, handle: Handle, request: CountTokens, runner: AnyRunner) -> None:
@@ -221,43 +207,15 @@ class StepRequestServer:
         seconds = time.perf_counter() - started
         handle.finish(TextsCompared(tuple(map(tuple, found.tolist())), seconds))
 
-    def _in_force(self, runner: Runner) -> Gains:
-        return self._gains or tuple((1.0,) * len(row) for row in runner.gains)
-
 
 _SERVERS: dict[type[Any], Callable[[StepRequestServer, Handle, Any, AnyRunner], None]] = {
     **dict.fromkeys(BY_REQUEST, StepRequestServer._answer),
-    SetGains: StepRequestServer._set,
     SetInterventions: StepRequestServer._intervene,
     ExportMaps: StepRequestServer._export,
     CountTokens: StepRequestServer._count,
     EncodeText: StepRequestServer._encode,
     CompareTexts: StepRequestServer._compare_texts,
 }
-
-
-def _live(runner: Runner, gains: Gains, interventions: Interventions) -> LiveChanges:
-    model = LoadedModel(runner.model_info.name, runner.model_file)
-    stack: Stack = "" if runner.source_encoder is None else "decoder"
-    return live_changes(interventions, runner.executor.program, gains, model, stack)
-
-
-def _use(
-    runner: AnyRunner, gains: Gains, interventions: Interventions, *, throughout: bool = False
-) -> None:
-    """Set gains, and what interventions make of them; an encoder has gains alone. RequestError for
-    interventions that cannot act while the model writes."""
-    if not isinstance(runner, Runner):
-        runner.set_gains(gains)
-        return
-    changes = _live(runner, gains, interventions)
-    runner.set_gains(_plain(gains, changes), changes.shifts, throughout=throughout)
-
-
-def _plain(gains: Gains, changes: LiveChanges) -> Gains:
-    """Return the gains of changes, as numbers where all are 1."""
-    ones = tuple((1.0,) * len(row) for row in gains)
-    return ones if changes.gains is None else changes.gains
 
 
 def _turn(handle: Handle) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from llm_lite.core.assets import ASSETS
 from llm_lite.core.convert.quantizing import quantize
 from llm_lite.core.engine.comparison import compare_runs
-from llm_lite.core.engine.gains_comparison import compare_answer
+from llm_lite.core.engine.interventions_comparison import compare_answer
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError, LlmLiteError, RequestError
 from llm_lite.core.files.writing import make_folder

@@ -22,7 +22,6 @@ from llm_lite.core.generation.translation import (
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
-    Gains,
     OtherTarget,
     SourceRead,
     StopReason,
@@ -31,7 +30,7 @@ from llm_lite.core.messages import (
     Translate,
     TranslationStats,
 )
-from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
+from llm_lite.core.messages.interventions import Interventions
 
 
 class Translation(Struct):
@@ -40,8 +39,7 @@ class Translation(Struct):
     command: Translate
     emit: Emit
     should_stop: StopCheck
-    gains: Gains | None = None  # those in force
-    interventions: Interventions = NO_CHANGES
+    interventions: Interventions | None = None  # those that are set
     _runner: Runner | None = None
     _options: BeamOptions | None = None
     _writer: TargetWriter | None = None  # None: the source was not read

@@ -28,7 +28,6 @@ from llm_lite.core.messages import (
     CacheStatus,
     ChatMessage,
     Event,
-    Gains,
     Generate,
     GenerationFinished,
     GenerationStats,
@@ -75,13 +74,8 @@ class Answer(Struct):
         return [] if self._writer is None else self._writer.produced
 
     @property
-    def gains(self) -> Gains | None:
-        """Return the answer's own gains of the heads; None if it has none."""
-        return self.command.gains
-
-    @property
-    def interventions(self) -> Interventions:
-        """Return the answer's own interventions; none for those in force."""
+    def interventions(self) -> Interventions | None:
+        """Return the answer's own interventions; None for those that are set."""
         return self.command.interventions
 
     def begin(self, runner: ChatRunner) -> None:

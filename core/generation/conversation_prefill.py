@@ -13,8 +13,8 @@ from llm_lite.core.generation.prefill import Prefilled, PrefillOptions
 from llm_lite.core.generation.prompt import encode, encode_raw, is_open_answer
 from llm_lite.core.generation.steps import prefill_steps
 from llm_lite.core.generation.token_texts import labelled
-from llm_lite.core.messages import ConversationRead, Gains, PrefillProgress, PromptToken, Read
-from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
+from llm_lite.core.messages import ConversationRead, PrefillProgress, PromptToken, Read
+from llm_lite.core.messages.interventions import Interventions
 
 
 class ConversationPrefill(Struct):
@@ -23,8 +23,7 @@ class ConversationPrefill(Struct):
     command: Read
     emit: Emit
     should_stop: StopCheck
-    gains: Gains | None = None  # those in force
-    interventions: Interventions = NO_CHANGES
+    interventions: Interventions | None = None  # those that are set
     _runner: ChatRunner | None = None
     _steps: Iterator[Prefilled] = field(default_factory=lambda: iter(()))
     _reused: int = 0

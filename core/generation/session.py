@@ -382,8 +382,8 @@ class Session:
     ) -> Step:
         """Return the step over tokens of the conversation, from position `start` on. Where that
         takes a recurrent state that is not held, tokens before are run again first; RequestError
-        where they were computed with other weights or gains, CancelledError once `should_stop` says
-        so: what was run by then stays, and nothing is lost."""
+        where they were computed with other weights or interventions, CancelledError once
+        `should_stop` says so: what was run by then stays, and nothing is lost."""
         self._run_again(start, should_stop)
         states = self.cache.states.next(start)
         shifted = bool(self._shifts.current)
@@ -555,7 +555,7 @@ class Session:
         if self.cache.reusable_prefix_length(self.conditions) < length:
             raise RequestError(
                 f"the state behind {length} tokens is not held, and these were computed with other "
-                "weights or gains: send the conversation again"
+                "weights or interventions: send the conversation again"
             )
         done, chunk = states.longest(length), self.executor.program.chunk
         while done < length:

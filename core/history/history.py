@@ -250,7 +250,7 @@ class History:
     def set_extras(
         self, conversation: int, extras: ConversationExtras, before: ConversationExtras
     ) -> None:
-        """Save gains and draft, as far as they differ from `before`."""
+        """Save interventions and draft, as far as they differ from `before`."""
         for one in change.of_extras(conversation, extras, before):
             self.submit(one)
 

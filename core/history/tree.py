@@ -213,7 +213,8 @@ def fork(conversation: StoredConversation, message: int, title: str) -> StoredCo
         deleted=None,
         selected=path[0].id if path else None,
     )
-    extras = ConversationExtras(gains=conversation.extras.gains)  # the draft stays there
+    changes = conversation.extras.interventions  # the draft stays there
+    extras = ConversationExtras(interventions=changes)
     return StoredConversation(summary, messages, extras)
 
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
-from llm_lite.core.messages.interventions import Gains as Gains
+from llm_lite.core.messages.interventions import Interventions
 from llm_lite.core.messages.kinds import Command, Event
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.tools import ToolCall, ToolSpec
@@ -38,11 +37,11 @@ class ChatMessage(Struct, frozen=True):
 EFFORT = "reasoning_effort"  # the variable in which templates take how much a model is to think
 
 
-class ModelGains(Struct, frozen=True):
-    """Gains of the heads of the model at `path`."""
+class ModelInterventions(Struct, frozen=True):
+    """Interventions of a conversation, for the model at `path`."""
 
     path: str
-    gains: Gains
+    interventions: Interventions
 
 
 class Generate(Command, frozen=True):
@@ -52,9 +51,9 @@ class Generate(Command, frozen=True):
 
     With `continue_last`, the last message is an assistant's and is continued where it ended.
     With `raw`, the messages' text goes to the model as it is, without a chat template.
-    With `gains`, all of the conversation is read and answered with these and no others: a cache
-    that was made with others is cleared first. Without, the gains of `SetGains` hold. So it is
-    with `interventions`, as `SetInterventions` takes them; `gains` without any stand alone.
+    With `interventions`, all of the conversation is read and answered under these and no others,
+    be they none: a cache that was made under others is cleared first. None: those hold that
+    `SetInterventions` has set.
     `forced` tokens begin the answer; they come back as TokenDecoded and do not count as new. Where
     there are none, `begin` may say with what text it begins: it is encoded as this model's own and
     then forced. Thoughts with no text behind them go on.
@@ -69,7 +68,6 @@ class Generate(Command, frozen=True):
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     continue_last: bool = False
     raw: bool = False
-    gains: Gains | None = None
     forced: tuple[int, ...] = ()
     overflow: Overflow = "stop"
     thinking: bool = True
@@ -77,7 +75,7 @@ class Generate(Command, frozen=True):
     begin: ChatMessage | None = None
     conversation: int = 0  # its number in the history; 0: not known
     values: Mapping[str, Any] = field(default_factory=dict)
-    interventions: Interventions = NO_CHANGES
+    interventions: Interventions | None = None
 
 
 class SpellTokens(Command, frozen=True):

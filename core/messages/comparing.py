@@ -9,11 +9,11 @@ from msgspec import Struct, field
 from llm_lite.core.messages.answers import (
     Alternative,
     ChatMessage,
-    Gains,
     Generate,
     GenerationStats,
     StopReason,
 )
+from llm_lite.core.messages.interventions import Interventions
 from llm_lite.core.messages.kinds import Command, Event, Task
 from llm_lite.core.messages.models import ExecutorInfo
 from llm_lite.core.messages.options import EngineOptions, Mode
@@ -40,17 +40,17 @@ class CompareElsewhere(Command, frozen=True):
 
 
 class CompareAnswer(Task, frozen=True):
-    """Ask for an AnswerDivergence: every token of the answer to `asked` is scored with two settings
-    of the gains, whatever was said with the second; None: all 1."""
+    """Ask for an AnswerDivergence: every token of the answer to `asked` is scored under two
+    settings of the interventions, whatever was said under the second."""
 
     asked: Generate
     tokens: tuple[int, ...]  # of the answer
-    gains: tuple[Gains | None, Gains | None]
+    interventions: tuple[Interventions, Interventions]
 
 
 class AnswerDivergence(Event, frozen=True):
-    """KL(first gains || second gains) at each of the first tokens of the answer, in nats: as many
-    as their logits have room for."""
+    """KL(first interventions || second ones) at each of the first tokens of the answer, in nats: as
+    many as their logits have room for."""
 
     kl: tuple[float, ...]
 

@@ -8,7 +8,7 @@ column. What each kind does stands in core/questions/interventions/.
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -56,9 +56,19 @@ class Replace(Struct, frozen=True, tag_field="kind", tag="replace", forbid_unkno
     unit: Unit = None
 
 
+class Choose(Struct, frozen=True, tag_field="kind", tag="choose", forbid_unknown_fields=True):
+    """Have an expert chosen by every token, or only after all others."""
+
+    site: Site
+    choice: Annotated[Literal["always", "last"], about("Before all others, or after them.")]
+    unit: Unit = None
+    positions: Positions = None
+
+
 Change: TypeAlias = (
     Scale  # multiplies
     | Shift  # adds
+    | Choose  # of experts, by every token or by none
     | Replace  # puts in place
 )
 

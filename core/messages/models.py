@@ -229,14 +229,36 @@ class ModelInfo(Abilities, Struct, frozen=True):
 
     @property
     def gain_widths(self) -> tuple[int, ...]:
-        """Return how many numbers each row of gains has, as `SetGains` has them."""
+        """Return how many numbers each row of gains has, as `LiveChanges` has them."""
         of_experts = (2 * self.experts,) * (self.layers if self.experts else 0)
         return (self.heads,) * self.gain_rows + of_experts
 
     @property
+    def gain_sites(self) -> tuple[str, ...]:
+        """Return the site that each row of gains is of; "" where there is none, as of a layer with
+        a recurrent state."""
+        own = tuple(
+            "" if i in self.recurrent_layers else f"layers.{i}.attention.heads"
+            for i in range(self.layers)
+        )
+        if self.translator is not None:
+            encoder = range(self.translator.encoder_layers)
+            return (
+                *(f"decoder.{site}" for site in own),
+                *(f"decoder.layers.{i}.cross_attention.heads" for i in range(self.layers)),
+                *(f"encoder.layers.{i}.attention.heads" for i in encoder),
+            )
+        if not self.experts:
+            return own
+        with_experts = (i in self.expert_layers for i in range(self.layers))
+        return own + tuple(
+            f"layers.{i}.feed_forward.route" if has else "" for i, has in enumerate(with_experts)
+        )
+
+    @property
     def gain_rows(self) -> int:
-        """Return the rows of gains of heads, as `SetGains` has them: a layer with cross-attention
-        has two."""
+        """Return the rows of gains of heads, as `LiveChanges` has them: a layer with
+        cross-attention has two."""
         if self.translator is None:
             return self.layers
         return 2 * self.layers + self.translator.encoder_layers

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from llm_lite.core.messages.answers import Gains
 from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
 from llm_lite.core.messages.models import ExecutorInfo, ModelInfo
 from llm_lite.core.messages.sampling_options import SamplingOptions
@@ -47,7 +46,6 @@ class AnswerRun(Struct, frozen=True):
     device: str = ""
     threads: int = 0
     sampling: SamplingOptions | None = None  # its seed included
-    gains: Gains | None = None  # None: all are 1
     thinking: bool = True  # what the template's switch was set to
     tools: str = ""  # how its text marks calls (`core.tools.calls`); "": no functions were offered
     switches: tuple[WeightSwitch, ...] = ()  # since it began, as told above
@@ -58,7 +56,6 @@ class AnswerRun(Struct, frozen=True):
         cls,
         model: ModelInfo | None,
         executor: ExecutorInfo | None,
-        gains: Gains | None = None,
         thinking: bool = True,
         interventions: Interventions = NO_CHANGES,
     ) -> AnswerRun | None:
@@ -70,7 +67,6 @@ class AnswerRun(Struct, frozen=True):
                 ModelIdentity(model.name, model.path, model.file_bytes),
                 backend="remote",
                 device=executor.device,
-                gains=gains,
                 thinking=thinking,
                 interventions=interventions,
             )
@@ -83,7 +79,6 @@ class AnswerRun(Struct, frozen=True):
             executor.backend,
             executor.device,
             executor.threads,
-            gains=gains,
             thinking=thinking,
             interventions=interventions,
         )
@@ -98,7 +93,8 @@ class AnswerRun(Struct, frozen=True):
         return replace(self, switches=(*before, WeightSwitch(token, *now)))
 
     def is_like(self, other: AnswerRun | None) -> bool:
-        """Return True if the other would compute the same, with the same gains."""
+        """Return True if the other would compute the same, under the same
+        interventions."""
         if other is None or (self.model.name, self.model.path) != (
             other.model.name,
             other.model.path,

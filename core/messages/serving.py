@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from llm_lite.core.messages.answers import ChatMessage, Gains
+from llm_lite.core.messages.answers import ChatMessage
 from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
 from llm_lite.core.messages.kinds import Command, Event
 from llm_lite.core.messages.options import Speculate
@@ -26,9 +26,9 @@ class AnswerRequest(Command, frozen=True):
     `response` is the name under which the answer can be inspected as long as the cache keeps it.
     With `continue_last` the last message is an assistant's and goes on where it ended. `client`
     says whose turn it is: clients take turns, however many requests each has. `alternatives`: how
-    many likeliest tokens are told with each token, at most MOST_ALTERNATIVES. `gains` are those of
-    all heads, while the prompt is read and the answer written; None: 1 everywhere. `interventions`
-    act then, too: scales of heads and experts, and shifts of what layers leave. An answer that
+    many likeliest tokens are told with each token, at most MOST_ALTERNATIVES. `interventions` act
+    while the prompt is read and the answer written: scales of heads and experts, choices of
+    experts, and shifts of what layers leave. An answer that
     keeps to a schema or grammar may be a call of a function in its place, marked as `calls` says.
     """
 
@@ -42,7 +42,6 @@ class AnswerRequest(Command, frozen=True):
     continue_last: bool = False
     alternatives: int = 0
     client: str = ""
-    gains: Gains | None = None
     calls: ToolStyle = ""
     values: Mapping[str, Any] = field(default_factory=dict)  # of other variables of the template
     interventions: Interventions = NO_CHANGES

@@ -1,4 +1,4 @@
-"""The effect of gains on the next token: how far the distribution moves from that of gains of 1."""
+"""The effect of interventions on the next token: how far its distribution moves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import CompareGains, Gains, GainsEffect
+from llm_lite.core.messages import EffectRead, ReadEffect
 from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.question import Parts, Question, RemoteText, Where
@@ -19,24 +19,24 @@ from llm_lite.core.questions.running import token_again
 F32 = NDArray[np.float32]
 
 
-def run(request: CompareGains, replay: Replay) -> Parts[GainsEffect]:
-    """Return KL(all gains 1 || gains in force) in nats, of the token after the last position."""
+def run(request: ReadEffect, replay: Replay) -> Parts[EffectRead]:
+    """Return KL(no interventions || those in force) in nats, of the token after the last
+    position."""
     if not replay.length:
         raise RequestError("there is nothing to compare: the cache is empty")
     last = replay.length - 1
-    ones: Gains = tuple((1.0,) * len(row) for row in replay.gains)
-    p = log_softmax((yield from logits_after(last, replay, ones)))
+    p = log_softmax((yield from logits_after(last, replay, plain=True)))
     yield "executor"
-    q = log_softmax((yield from logits_after(last, replay, replay.gains)))
-    return GainsEffect(max(0.0, float((np.exp(p) * (p - q)).sum())))  # of finite logits, never NaN
+    q = log_softmax((yield from logits_after(last, replay)))
+    return EffectRead(max(0.0, float((np.exp(p) * (p - q)).sum())))  # of finite logits, never NaN
 
 
 def logits_after(
-    position: int, replay: Replay, gains: Gains | None = None
+    position: int, replay: Replay, *, plain: bool = False
 ) -> Generator[Where, None, F32]:
-    """Return logits float32 [V] of what follows a position, with these gains of its step, or those
-    in force. RequestError for a position that is not there, NotFiniteError where logits are no
-    numbers."""
+    """Return logits float32 [V] of what follows a position, its step `plain` or under the
+    interventions in force. RequestError for a position that is not there, NotFiniteError where
+    logits are no numbers."""
     found = list[F32]()
 
     def run_token(step: Step) -> None:
@@ -46,7 +46,7 @@ def logits_after(
             executor.run_ops(plan, step, 0, len(plan.ops), STORES)
             found.append(executor.read(plan, plan.tensors[plan.logits], step)[0])
 
-    for _ in token_again(replay, position, run_token, gains):
+    for _ in token_again(replay, position, run_token, plain=plain):
         yield "executor"
     return replay.checked(found[0], f"the logits of token {position}")
 
@@ -58,7 +58,7 @@ def log_softmax(logits: F32) -> NDArray[np.float64]:
     return result
 
 
-def check_answer(request: CompareGains, answer: GainsEffect, text: RemoteText) -> None:
+def check_answer(request: ReadEffect, answer: EffectRead, text: RemoteText) -> None:
     """Raise ValueError unless it is a divergence."""
     if not 0 <= answer.kl < math.inf:
         raise ValueError(f"kl: expected a number from 0 on, found {answer.kl}")
@@ -66,10 +66,10 @@ def check_answer(request: CompareGains, answer: GainsEffect, text: RemoteText) -
 
 EFFECT = Question(
     "effect",
-    CompareGains,
-    GainsEffect,
+    ReadEffect,
+    EffectRead,
     run,
-    "what the gains of heads change",
-    CompareGains(),
+    "what interventions change of the next token",
+    ReadEffect(),
     check=check_answer,
 )

@@ -17,7 +17,7 @@ from llm_lite.core.finite import Values
 from llm_lite.core.inspect.attention import AttendedSequence
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.loading.model_file import LoadedModel
-from llm_lite.core.messages import FollowToken, Gains, ReadAttentionRows, TokenTrace
+from llm_lite.core.messages import FollowToken, ReadAttentionRows, TokenTrace
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
 from llm_lite.core.plan.plan import Tensor
@@ -122,11 +122,8 @@ class Replay(Inspected, Protocol):
         ...
 
     @property
-    def gains(self) -> Gains: ...
-
-    @property
     def version(self) -> int:
-        """Return a number that grows whenever the tokens or the gains change."""
+        """Return a number that grows whenever the tokens or the interventions change."""
         ...
 
     @property
@@ -148,7 +145,7 @@ class Replay(Inspected, Protocol):
 
     def reusable_prefix_length(self) -> int:
         """Return the number of leading positions whose values equal a fresh computation with the
-        weights and gains in force."""
+        weights and interventions in force."""
         ...
 
     def oldest(self, layer: CacheLayer) -> int:
@@ -171,12 +168,14 @@ class Replay(Inspected, Protocol):
         end: int,
         state: State | None,
         run: Callable[[Step], None],
-        gains: Gains | None = None,
         tokens: Sequence[int] | None = None,
+        *,
+        plain: bool = False,
     ) -> State:
-        """Call `run` with the step over tokens start..end-1, which goes on from `state`, under
-        these gains or those in force; return the state that it leaves. RequestError once the tokens
-        are others. `tokens`: others than the sequence's, from position 0 on; within `scratch`."""
+        """Call `run` with the step over tokens start..end-1, which goes on from `state`, under the
+        interventions in force, or `plain`, without any; return the state that it leaves.
+        RequestError once the tokens are others. `tokens`: others than the sequence's, from position
+        0 on; within `scratch`."""
         ...
 
     def scratch(self, start: int, end: int) -> AbstractContextManager[None]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.kv_cache.states import State
-from llm_lite.core.messages import Gains
 from llm_lite.core.plan.ops import STORES
 from llm_lite.core.plan.step import Step
 from llm_lite.core.questions.replay import PART, Replay
@@ -41,10 +40,11 @@ def parts_again(
 
 
 def token_again(
-    replay: Replay, position: int, run: Callable[[Step], None], gains: Gains | None = None
+    replay: Replay, position: int, run: Callable[[Step], None], *, plain: bool = False
 ) -> Iterator[None]:
     """Call `run` with the step of one token, behind those before it that must run again first;
-    yield after each part but the last. `gains` are those of this step; None: those in force."""
+    yield after each part but the last. This step is `plain`, or under the interventions in
+    force."""
 
     def to_the_end_of_layers(step: Step) -> None:
         plan = replay.executor.program.plan_of(step)
@@ -58,7 +58,7 @@ def token_again(
         state = replay.run(at, stop, state, to_the_end_of_layers)
         at = stop
         yield
-    replay.run(position, position + 1, state, run, gains)
+    replay.run(position, position + 1, state, run, plain=plain)
 
 
 def check_position(replay: Replay, position: int) -> None:

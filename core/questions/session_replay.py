@@ -20,7 +20,7 @@ from llm_lite.core.inspect.lesson.collecting import trace_token
 from llm_lite.core.kv_cache.contents import values_of
 from llm_lite.core.kv_cache.states import State
 from llm_lite.core.loading.model_file import LoadedModel
-from llm_lite.core.messages import FollowToken, Gains, ReadAttentionRows, TokenTrace
+from llm_lite.core.messages import FollowToken, ReadAttentionRows, TokenTrace
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
 from llm_lite.core.plan.plan import Tensor
@@ -29,6 +29,7 @@ from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.encoded_text import EncodedText
 from llm_lite.core.questions.replay import OtherText
+from llm_lite.core.records import replace
 
 F32 = NDArray[np.float32]
 
@@ -72,10 +73,6 @@ class SessionReplay:
     @property
     def files(self) -> MappedFiles:
         return self._session.files
-
-    @property
-    def gains(self) -> Gains:
-        return self._session.gains
 
     @property
     def version(self) -> int:
@@ -127,7 +124,7 @@ class SessionReplay:
         if at < length and self.reusable_prefix_length() < length:
             raise RequestError(
                 f"the state behind {length} tokens is not held, and these were computed with other "
-                "weights or gains: send the conversation again"
+                "weights or interventions: send the conversation again"
             )
         return at, states.read(at) if at and states.slots else None
 
@@ -137,8 +134,9 @@ class SessionReplay:
         end: int,
         state: State | None,
         run: Callable[[Step], None],
-        gains: Gains | None = None,
         tokens: Sequence[int] | None = None,
+        *,
+        plain: bool = False,
     ) -> State:
         self.check()
         if not self._is_scratch:
@@ -148,12 +146,12 @@ class SessionReplay:
             if state is not None:
                 states.write_scratch(start, state)
             step = session.step((session.tokens() if tokens is None else tokens)[start:end], start)
-            if gains is not None:
-                session.write_gains(gains)
+            if plain:
+                session.write_gains(tuple((1.0,) * len(row) for row in session.gains))
             try:
-                run(step)
+                run(replace(step, shifted=False) if plain else step)
             finally:
-                if gains is not None:
+                if plain:
                     session.write_gains(session.gains)
             if not states.slots:
                 return {}

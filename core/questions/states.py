@@ -138,8 +138,8 @@ class _Reading:
             raise RequestError("there is nothing to read: the cache is empty")
         if self._replay.reusable_prefix_length() < self._replay.length:
             raise RequestError(
-                "tokens of the cache were computed with other weights or gains than those in "
-                "force, so their states are not to be had: send the conversation again"
+                "tokens of the cache were computed with other weights or interventions than "
+                "those in force, so their states are not to be had: send the conversation again"
             )
 
     def _op(self, layer: int) -> Op:

@@ -17,7 +17,6 @@ from llm_lite.core.generation.prompt import encode
 from llm_lite.core.generation.speculation.answer_drafts import AnswerDrafts
 from llm_lite.core.generation.token_chooser import PATIENCE
 from llm_lite.core.handles import Handle
-from llm_lite.core.inspect.inspected import check_gains, gains_shapes
 from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages import (
     MOST_ALTERNATIVES,
@@ -60,9 +59,7 @@ class ServedAnswer:
         tokenizer, vocabulary = file.tokenizer, program.vocabulary
         encoded = encode_request(file, request, context)
         check_prompt(encoded.ids, PLAIN, context=context, vocabulary=vocabulary)
-        if request.gains is not None:
-            check_gains(request.gains, gains_shapes(program))
-        changes = live_changes(request.interventions, program, request.gains, model)
+        changes = live_changes(request.interventions, program, model=model)
         if not 0 <= request.alternatives <= MOST_ALTERNATIVES:
             found = f"expected 0 to {MOST_ALTERNATIVES}, found {request.alternatives}"
             raise RequestError(f"alternatives: {found}")

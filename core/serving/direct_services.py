@@ -528,7 +528,7 @@ def source_of(runner: Runner, request: AnswerRequest) -> list[int]:
     """Return the tokens of a request's source: its text, its tokens, or its last message, a
     user's. Raises RequestError for what a search for a target cannot do."""
     name, sampling = runner.model_info.name, request.sampling
-    if request.gains is not None or request.interventions:
+    if request.interventions:
         raise unchanged_while_writing(name, "nothing is changed for one target", OWN_BEAMS)
     if request.tools or sampling.json_schema or sampling.grammar:
         raise RequestError(

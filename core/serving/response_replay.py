@@ -16,7 +16,8 @@ from llm_lite.core.finite import Values
 from llm_lite.core.generation.token_texts import text_of, with_texts
 from llm_lite.core.kv_cache.states import State, StateSlots
 from llm_lite.core.loading.model_file import LoadedModel
-from llm_lite.core.messages import FollowToken, Gains, ReadAttentionRows, TokenTrace
+from llm_lite.core.messages import FollowToken, ReadAttentionRows, TokenTrace
+from llm_lite.core.messages.interventions import UNCHANGED
 from llm_lite.core.plan.attention_layers import AttentionLayer
 from llm_lite.core.plan.cache_layers import CacheLayer
 from llm_lite.core.plan.plan import Tensor
@@ -25,7 +26,6 @@ from llm_lite.core.quant.tensor import TensorData
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.encoded_text import EncodedText
 from llm_lite.core.questions.replay import OtherText
-from llm_lite.core.records import replace
 from llm_lite.core.serving import inspect
 from llm_lite.core.serving.batch import Batch
 from llm_lite.core.serving.inspect import NO_QUERIES, CachedResponse, ResponseRows
@@ -67,11 +67,6 @@ class ResponseReplay:
     @property
     def weights(self) -> Mapping[str, TensorData]:
         return self._batch.runner.weights
-
-    @property
-    def gains(self) -> Gains:
-        ones = tuple((1.0,) * len(row) for row in self._batch.runner.session.gains)
-        return ones if self._cached.changes.gains is None else self._cached.changes.gains
 
     @property
     def rows(self) -> range:
@@ -173,8 +168,9 @@ class ResponseReplay:
         end: int,
         state: State | None,
         run: Callable[[Step], None],
-        gains: Gains | None = None,
         tokens: Sequence[int] | None = None,
+        *,
+        plain: bool = False,
     ) -> State:
         batch, cached, states = self._batch, self._cached, self._batch.pool.states
         if not self._is_scratch:
@@ -189,8 +185,7 @@ class ResponseReplay:
                 self._slots.write(slot, state)
             ids = np.array((cached.tokens if tokens is None else tokens)[start:end], np.int32)
             pages = cached.pages[: pages_for(end)]
-            changes = cached.changes if gains is None else replace(cached.changes, gains=gains)
-            weighed = batch.slots.slot_of(changes)
+            weighed = batch.slots.slot_of(UNCHANGED if plain else cached.changes)
             slots = slot if state else NO_STATE, slot
             run(batch.step(ids, (Segment(start, end - start, 1, pages, weighed, slots),)))
             return self._slots.read(slot)

@@ -43,6 +43,7 @@ from llm_lite.desktop.features.program.settings import WindowPlace
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.host import PromptFiles, prompts_folder
 from llm_lite.desktop.features.sampling.model import with_asked
+from llm_lite.desktop.features.steer.host import InterventionFiles
 from llm_lite.desktop.language.core_words import translated
 from llm_lite.desktop.language.incoming import fit_line
 from llm_lite.desktop.language.translate import tr
@@ -187,6 +188,7 @@ class App:
         self.program = Program(state, interface)
         self._presets = PresetFiles(presets_folder())
         self.program.use("presets", self._presets)
+        self.program.use("steer", InterventionFiles())
         self.program.use("prompts", PromptFiles(prompts_folder()))
         for host in self.program.hosts.values():
             host.wake = self._wake

@@ -236,8 +236,9 @@ FEATURES = (
     Feature(
         "steer",
         steering.HANDLERS,
-        on_action=steering.follow_gains,
-        due=(steering.send_gains, steering.compare_answer_due),
+        replies=steering.REPLIES,
+        on_action=steering.follow_interventions,
+        due=(steering.send_interventions, steering.compare_answer_due),
         asks=(EFFECT, steering.DIVERGENCE),
         views=(
             View(

@@ -14,23 +14,24 @@ from llm_lite.core.messages import (
     AnalyzeTensors,
     AttentionRows,
     CacheMeasured,
-    CompareGains,
     CompareRuns,
+    EffectRead,
     Ended,
     ExportMaps,
-    GainsEffect,
     Inspect,
     LensResult,
     MeasureCache,
     MeasureDivergence,
     MeasureModes,
     ReadAttentionRows,
-    SetGains,
+    ReadEffect,
+    SetInterventions,
     TokenDecoded,
 )
 from llm_lite.core.metrics.divergence import perplexity
 from llm_lite.core.metrics.tensors import analyze
 from tests.asking import effect
+from tests.changes import scales
 from tests.core.engine_client import GREEDY, HELLO
 from tests.huge import write_huge_llama
 from tests.make_gguf import write_tiny_llama
@@ -138,10 +139,10 @@ def test_looking_inside_tells_instead_of_numbers(client, tmp_path):
     client.ask()
     huge_gains = ((3e38,) * loaded.model.heads,) * loaded.model.layers
     with pytest.raises(RequestError, match="the logits of token"):
-        client.result(SetGains(huge_gains), CompareGains())
+        client.result(SetInterventions(scales(huge_gains)), ReadEffect())
     with pytest.raises(RequestError, match="layer 0's logits are not finite numbers"):
         client.result(Inspect(3))
-    assert not client.of((GainsEffect, LensResult))
+    assert not client.of((EffectRead, LensResult))
     assert "the logits of token" in client.refusal()
 
 

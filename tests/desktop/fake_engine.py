@@ -20,15 +20,14 @@ from llm_lite.core.messages import (
     Cancel,
     CheckKept,
     Command,
-    CompareGains,
     CompareTexts,
     ConversationRead,
     CountTokens,
+    EffectRead,
     EncodeText,
     Event,
     ExecutorChanged,
     FollowToken,
-    GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
@@ -49,6 +48,7 @@ from llm_lite.core.messages import (
     PromptToken,
     Read,
     ReadAttentionRows,
+    ReadEffect,
     ReadStates,
     Reconfigure,
     ResumeKept,
@@ -212,8 +212,8 @@ class FakeEngine:
             self._say(compared(command))
         elif isinstance(command, CountTokens):
             self._say(count(command))
-        elif isinstance(command, CompareGains):
-            self._say(GainsEffect(0.25))
+        elif isinstance(command, ReadEffect):
+            self._say(EffectRead(0.25))
         elif isinstance(command, KeepConversation | CheckKept | ResumeKept):
             self._keep(command)
         elif isinstance(command, MakeTitle):
@@ -383,7 +383,9 @@ class FakeEngine:
         forced = command.forced[number : number + 1]
         if forced and number < len(command.forced) - 1:
             return TokenDecoded(forced[0], piece, math.nan, used)
-        token = forced[0] if forced else number + (1000 if command.gains and number > 1 else 0)
+        token = (
+            forced[0] if forced else number + (1000 if command.interventions and number > 1 else 0)
+        )
         text = OTHER if token == OTHER_ID else piece
         best = (Alternative(token, text, 0.5), Alternative(OTHER_ID, OTHER, 0.25))
         return TokenDecoded(token, text, 0.5, used, best, 4.0 + number % 3)

@@ -253,16 +253,16 @@ def test_the_last_message_goes_on_when_asked(served):
 
 
 def test_heads_of_a_request_have_gains(served):
-    layers, heads = served.service.model.layers, served.service.model.heads
+    layers = served.service.model.layers
     ask(served)
-    assert told(served).gains is None
+    assert not told(served).interventions
     wanted = [{"layer": 0, "head": 1, "gain": 0}, {"layer": layers - 1, "head": 0, "gain": 1.5}]
     ask(served, extra_body={"head_gains": wanted})
-    gains = told(served).gains
-    assert (gains[0][1], gains[-1][0]) == (0.0, 1.5)
-    assert sum(gain == 1.0 for row in gains for gain in row) == layers * heads - 2
+    asked = {(one.site, one.unit): one.factor for one in told(served).interventions.changes}
+    last = f"layers.{layers - 1}.attention.heads"
+    assert asked == {("layers.0.attention.heads", 1): 0.0, (last, 0): 1.5}
     ask(served, extra_body={"head_gains": [{"layer": 0, "head": 0, "gain": 1}]})
-    assert told(served).gains is None, "that is how heads are"
+    assert not told(served).interventions, "that is how heads are"
     for name in ("layer", "head"):
         wrong = [{"layer": 0, "head": 0, "gain": 0, name: 999}]
         with pytest.raises(

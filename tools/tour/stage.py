@@ -327,7 +327,7 @@ class Stage:
         driver.wait("its effect", lambda s: EFFECT.answer(s) is not None)
         self._picture("04-experts-off")
         driver.click("experts.reset")
-        driver.wait("the gains", lambda s: s.steering.gains is None)
+        driver.wait("the gains", lambda s: not s.steering.interventions)
         driver.click("tab.attention")
 
     def _look_at_states(self, layers: Sequence[int]) -> None:

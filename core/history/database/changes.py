@@ -238,7 +238,7 @@ class SetExtra(Struct, frozen=True):
     """Sets a column of what is kept with a conversation that is still there."""
 
     conversation: int
-    column: Literal["gains", "draft", "files"]
+    column: Literal["interventions", "gains", "draft", "files"]
     value: str
 
     @property
@@ -365,8 +365,10 @@ def insert_message(connection: sqlite3.Connection, message: StoredMessage) -> No
 def of_extras(
     conversation: int, extras: ConversationExtras, before: ConversationExtras
 ) -> Iterator[SetExtra]:
-    if extras.gains != before.gains:
-        yield SetExtra(conversation, "gains", rows.gains_to_json(extras.gains))
+    if extras.interventions != before.interventions:
+        kept = rows.interventions_to_json(extras.interventions)
+        yield SetExtra(conversation, "interventions", kept)
+        yield SetExtra(conversation, "gains", "")  # those of an older row
     if extras.draft != before.draft:
         yield SetExtra(conversation, "draft", storable(extras.draft))
     if extras.files != before.files:

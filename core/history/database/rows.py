@@ -38,12 +38,13 @@ from llm_lite.core.messages import (
     AnswerRun,
     Gains,
     GenerationStats,
-    ModelGains,
     ModelIdentity,
+    ModelInterventions,
     SamplingOptions,
     StopReason,
 )
-from llm_lite.core.messages.interventions import NO_CHANGES
+from llm_lite.core.messages.gains import from_old_gains
+from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
 from llm_lite.core.records import asdict, replace
 
 SUMMARY = (
@@ -60,7 +61,7 @@ ANSWER = (
 _FIRST_ATTACHMENT = "message, place, name, text, tokens"
 ATTACHMENT = f"{_FIRST_ATTACHMENT}, kind, whole"
 CACHE = "id, conversation, message, file, bytes, model, created, used"
-EXTRAS = "conversation, gains, draft, files"
+EXTRAS = "conversation, gains, draft, files, interventions"
 
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 _RUN_TEXTS = ("mode", "activations", "keys", "values", "backend", "device", "tools")
@@ -187,14 +188,15 @@ def answer_of(row: tuple[Any, ...]) -> tuple[AnswerRun | None, AnswerEnd | None]
 
 
 def extras_row(conversation: int, extras: ConversationExtras) -> tuple[object, ...]:
-    gains, files = gains_to_json(extras.gains), files_to_json(extras.files)
-    return (conversation, gains, storable(extras.draft), files)
+    changes, files = interventions_to_json(extras.interventions), files_to_json(extras.files)
+    return (conversation, "", storable(extras.draft), files, changes)
 
 
-def gains_to_json(kept: ModelGains | None) -> str:
+def interventions_to_json(kept: ModelInterventions | None) -> str:
     if kept is None:
         return ""
-    return json.dumps({"model": storable(kept.path), "gains": kept.gains})
+    named = {"model": storable(kept.path), "interventions": asdict(kept.interventions)}
+    return json.dumps(storable_in(named))
 
 
 def files_to_json(files: tuple[DraftedFile, ...]) -> str:
@@ -210,12 +212,12 @@ def _drafted(file: DraftedFile) -> dict[str, object]:
 
 
 def extras_of(row: tuple[Any, ...]) -> ConversationExtras:
-    _, gains, draft, files = row
-    kept = _object(gains)
-    found, path = _gains(kept.get("gains")), _text(kept.get("model"))
+    _, gains, draft, files, changes = row
+    kept = _object(changes) or _object(gains)
+    found, path = _interventions(kept), _text(kept.get("model"))
     drafted = _list(files)
     return ConversationExtras(
-        ModelGains(path, found) if found and path is not None else None,
+        ModelInterventions(path, found) if found and path is not None else None,
         _text(draft) or "",
         tuple(_drafted_of(one) for one in drafted if isinstance(one, dict)),
     )
@@ -259,7 +261,7 @@ def run_to_json(run: AnswerRun | None) -> str | None:
     if run is None:
         return None
     kept: dict[str, object] = {name: getattr(run, name) for name in _RUN_TEXTS}
-    kept |= {"threads": run.threads, "thinking": run.thinking, "gains": run.gains}
+    kept |= {"threads": run.threads, "thinking": run.thinking}
     kept["switches"] = [asdict(switch) for switch in run.switches] or None
     kept["sampling"] = asdict(run.sampling) if run.sampling else None
     changed = run.interventions != NO_CHANGES  # a model named without a change is kept, too
@@ -274,8 +276,10 @@ def run_from_json(text: str | None, model: ModelIdentity) -> AnswerRun | None:
 def run_from_mapping(kept: Mapping[str, Any], model: ModelIdentity) -> AnswerRun:
     sampling = kept.get("sampling")
     options = from_mapping(SamplingOptions, sampling) if isinstance(sampling, dict) else None
-    named = {name: value for name, value in kept.items() if name not in ("model", "sampling")}
-    return replace(from_mapping(AnswerRun, named), model=model, sampling=options)
+    others = ("model", "sampling", "interventions")
+    named = {name: value for name, value in kept.items() if name not in others}
+    run = from_mapping(AnswerRun, named)
+    return replace(run, model=model, sampling=options, interventions=_interventions(kept))
 
 
 def from_mapping(kind: type[_Kept], kept: Mapping[str, Any]) -> _Kept:
@@ -313,9 +317,19 @@ def _text(value: object) -> str | None:
     return storable(value) if isinstance(value, str) else None
 
 
-def _gains(value: object) -> Gains | None:
-    """Return gains [layers][heads], all finite numbers; else None."""
-    return fitting({"gains": value}, AnswerRun).get("gains")
+def _interventions(kept: Mapping[str, Any]) -> Interventions:
+    """Return the interventions of an object, or those that its gains [layers][heads] are, which
+    older programs have kept."""
+    try:
+        found = msgspec.convert(kept.get("interventions") or {}, Interventions)
+    except msgspec.ValidationError:
+        found = NO_CHANGES
+    try:
+        gains = msgspec.convert(kept.get("gains"), Gains | None)
+    except msgspec.ValidationError:
+        return found
+    old = from_old_gains(gains)
+    return found if not old else replace(found, changes=(*old.changes, *found.changes))
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -103,16 +103,20 @@ CREATE TABLE extras (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _LIKELIHOODS, _ATTACHED, _EXTRAS)
+# In the place of gains, which older rows still have: `rows.extras_of` reads both.
+_INTERVENTIONS = "ALTER TABLE extras ADD COLUMN interventions TEXT NOT NULL DEFAULT '';"
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _LIKELIHOODS, _ATTACHED, _EXTRAS, _INTERVENTIONS)
 
 # What a file lacks that has seen so many migrations, and cannot be brought further as it may not be
 # written to: readings have it as empty.
 _LACKING = {
     1: {"messages": "x'' AS likelihoods"},
     2: {"attachments": "'' AS kind, 0 AS whole"},
+    4: {"extras": "'' AS interventions"},
 }
 _LACKING_TABLES = {
-    3: {"extras": "0 AS conversation, '' AS gains, '' AS draft, '' AS files"},
+    3: {"extras": "0 AS conversation, '' AS gains, '' AS draft, '' AS files, '' AS interventions"},
 }
 
 # The index of words follows what is finished: an answer that is being written would be indexed

@@ -1,4 +1,4 @@
-"""Inspection between two steps: gains of heads, logit lens, attention of a token, export."""
+"""Inspection between two steps: interventions, logit lens, attention of a token, export."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from llm_lite.core.messages.answers import Alternative, Gains
+from llm_lite.core.messages.answers import Alternative
 from llm_lite.core.messages.interventions import Interventions
 from llm_lite.core.messages.kinds import Event, StepRequest
 from llm_lite.core.records import about
@@ -18,26 +18,21 @@ AttentionRowsMode = Literal["heads", "layer-mean", "rollout"]
 AttentionPart = Literal["decoder", "encoder", "cross"]
 
 
-class SetGains(StepRequest, frozen=True):
-    """Weigh the output of every attention head from the next step on, in the middle of an answer
-    too. The cache stays as it is: what it holds was made with the gains of its time.
+class SetInterventions(StepRequest, frozen=True):
+    """Scale heads and experts, choose experts, and shift what layers leave, from the next step on,
+    in the middle of an answer too; heads of an encoder from the next text on. They take the place
+    of all earlier ones. The cache stays as it is: what it holds was made under those of its time.
 
-    A row for each layer. An encoder-decoder has three parts: the rows of its decoder's
-    self-attention, then of its cross-attention, then of its encoder, which count from the next
-    source on. A mixture of experts has a second row for each layer behind them: a factor for the
-    share of each expert, then for each whether it is chosen: 1: as the router says, 2: always, 0:
-    after all others.
-
-    An answer that has gains of its own keeps them to its end. A new model begins with all 1.
+    An answer that has interventions of its own keeps them to its end. A new model begins without
+    any. InterventionsSet follows; RequestError for changes that cannot act while the model writes.
     """
 
-    gains: Gains
+    interventions: Interventions
 
 
-class SetInterventions(StepRequest, frozen=True):
-    """Scale heads and experts, and shift what layers leave, from the next step on: beside the gains
-    of `SetGains`, and as these, in place of earlier interventions. RequestError for changes that
-    cannot act while the model writes."""
+class InterventionsSet(Event, frozen=True):
+    """The interventions in force, with the names that their sites have in this model: those that
+    were set, or after a refusal the earlier ones."""
 
     interventions: Interventions
 
@@ -49,8 +44,8 @@ class Inspect(StepRequest, frozen=True):
     count: Annotated[int, about("Tokens of each layer.")] = 5
 
 
-class CompareGains(StepRequest, frozen=True):
-    """Ask for a GainsEffect; served between two tokens of an answer."""
+class ReadEffect(StepRequest, frozen=True):
+    """Ask for EffectRead; served between two tokens of an answer."""
 
 
 class ReadAttentionRows(StepRequest, frozen=True):
@@ -118,8 +113,8 @@ class LensResult(Event, frozen=True):
     rows: tuple[LensRow, ...]  # one a layer
 
 
-class GainsEffect(Event, frozen=True):
-    """KL(all gains 1 || the gains in use) of the next token after the last position, in nats.
+class EffectRead(Event, frozen=True):
+    """KL(no interventions || those in force) of the next token after the last position, in nats.
 
     Only the last position is computed with each; the cache is as it stands.
     """

@@ -93,13 +93,14 @@ class Kind(Struct, frozen=True):
     """A kind of intervention.
 
     `check(change, place)` raises RequestError where the change does not fit the place. `apply`
-    changes the values of a site in a step. `live` adds what the change is to the state of all
-    steps; RequestError where it cannot act there. None: only tokens that run again are changed.
+    changes the values of a site in a step; None: it acts only while the model writes. `live` adds
+    what the change is to the state of all steps; RequestError where it cannot act there. None: only
+    tokens that run again are changed.
     """
 
     record: type[Any]
     check: Callable[[Any, Place], None]
-    apply: Callable[[Any, Place, SiteValues], None]
+    apply: Callable[[Any, Place, SiteValues], None] | None = None
     live: Callable[[Any, Place, LiveState], None] | None = None
 
 

@@ -12,6 +12,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages.interventions import Change, Interventions
 from llm_lite.core.plan.plan import Plan
+from llm_lite.core.questions.interventions.choose import CHOOSE
 from llm_lite.core.questions.interventions.kind import Kind, Place, SiteValues, place_of
 from llm_lite.core.questions.interventions.replace import REPLACE
 from llm_lite.core.questions.interventions.scale import SCALE
@@ -22,6 +23,7 @@ UNKNOWN = LoadedModel()
 KINDS = (
     SCALE,
     SHIFT,
+    CHOOSE,
     REPLACE,
 )
 BY_RECORD: Mapping[type[Change], Kind] = MappingProxyType({one.record: one for one in KINDS})
@@ -39,7 +41,9 @@ class PlacedChange(Struct, frozen=True):
 
     def apply(self, found: SiteValues) -> None:
         """Change what the site makes in a step."""
-        BY_RECORD[type(self.change)].apply(self.change, self.place, found)
+        apply = BY_RECORD[type(self.change)].apply
+        assert apply is not None, "`placed` refuses it for tokens that run again"
+        apply(self.change, self.place, found)
 
 
 class PlacedText(Struct, frozen=True):
@@ -66,8 +70,9 @@ def placed(
 def placed_in(
     interventions: Interventions, texts: Sequence[PlacedText], model: LoadedModel = UNKNOWN
 ) -> tuple[PlacedChange, ...]:
-    """Return the changes with their places in the texts that a model runs. RequestError where they
-    were made for another model, or one does not fit."""
+    """Return the changes with their places in the texts that a model runs again, or in its plans,
+    without lengths, where they act while it writes. RequestError where they were made for another
+    model, or one does not fit."""
     _check_model(interventions, model)
     changes = interventions.changes
     owners = {site.name: text for text in texts for site in text.sites}
@@ -83,8 +88,14 @@ def placed_in(
                 f"{place.at}.unit: {place.site.name} has {place.unit_name}s 0 to "
                 f"{place.units - 1:,}, found {change.unit:,}"
             )
-        BY_RECORD[type(change)].check(change, place)
+        kind = BY_RECORD[type(change)]
+        kind.check(change, place)
         if text.length is not None:
+            if kind.apply is None:
+                raise RequestError(
+                    f"{place.at}: experts are chosen while the model writes, and not where tokens "
+                    "run again, as by patch and activations"
+                )
             _check_positions(place, change.positions or (), text.length)
         found.append(PlacedChange(change, place))
     return tuple(found)

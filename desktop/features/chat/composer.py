@@ -3,8 +3,11 @@ Escape stops the answer."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from imgui_bundle import ImVec2, imgui
 
+from llm_lite.core.messages.gains import others
 from llm_lite.desktop.features.attachments.model import (
     PasteText,
     TellNoText,
@@ -39,6 +42,7 @@ from llm_lite.desktop.features.program.requests import obstacle, waits_for_model
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.slash import Slash
 from llm_lite.desktop.features.prompts.view import draw_prompts
+from llm_lite.desktop.features.steer.words import kind_of, other_words
 from llm_lite.desktop.language.translate import tr, trn
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT
 from llm_lite.desktop.widgets.scripts import cannot_draw
@@ -217,8 +221,8 @@ def _draw_link(ui: Ui, name: str, words: str, hint: str, at: ImVec2, end: float)
 
 
 def steered(state: AppState) -> str:
-    """Return a note about gains of heads and switches of experts in force: they change every answer
-    of the conversation."""
+    """Return a note about the interventions in force: they change every answer of the
+    conversation."""
     model, notes = state.model, []
     if model is None or not state.holds_conversations:
         return ""
@@ -228,7 +232,8 @@ def steered(state: AppState) -> str:
     if experts := state.steering.switched_experts(model):
         words = trn("{n:,} expert switched", "{n:,} experts switched", experts)
         notes.append(words.format(n=experts))
-    return "  ·  ".join(notes)
+    kinds = Counter(kind_of(one) for one in others(state.steering.interventions, model))
+    return "  ·  ".join([*notes, *other_words(kinds)])
 
 
 def _form(state: AppState) -> str:

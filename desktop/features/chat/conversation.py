@@ -47,9 +47,9 @@ from llm_lite.desktop.widgets.ui import Ui
 from llm_lite.desktop.widgets.widgets import column, fit, icon_button, tip
 
 OVER_ALL = mark(
-    "KL divergence of the next token's probabilities, gains as they were against gains as they are "
-    "now, at every token of the answer at the left: both read that answer, whatever each would "
-    "have said. 0 means that nothing changes."
+    "KL divergence of the next token's probabilities, the changes as they were against those as "
+    "they are now, at every token of the answer at the left: both read that answer, whatever each "
+    "would have said. 0 means that nothing changes."
 )
 
 
@@ -99,7 +99,7 @@ class CompareItem:
             low = ImVec2(at.x - ui.u(1), y - ui.u(1))
             high = ImVec2(at.x + self.width + ui.u(1), y + self.label)
             draw.add_rect_filled(low, high, ui.color("base"))
-        for number, title in enumerate((tr("As it was"), tr("With your gains"))):
+        for number, title in enumerate((tr("As it was"), tr("With your changes"))):
             spot = ImVec2(at.x + number * (self.column + ui.u(8)), y)
             draw.add_text(ui.fonts["bold"], small, spot, ui.color("muted"), title)
         self._draw_summary(ImVec2(at.x, y), small)
@@ -110,7 +110,7 @@ class CompareItem:
         return [EndComparison()] if done and not self.writing else []
 
     def _draw_apart(self, at: ImVec2) -> None:
-        """Draw how far the gains are apart over all of the answer at the left."""
+        """Draw how far the interventions are apart over all of the answer at the left."""
         ui = self.ui
         with ui.font(style="small"):
             shown = fit(self.apart, self.width)
@@ -145,7 +145,7 @@ class CompareItem:
 
 
 def _how_far(state: AppState) -> str:
-    """Return the mean divergence of the gains over the answer that is compared, in words."""
+    """Return how far the interventions are apart over the answer that is compared, in words."""
     if DIVERGENCE.waiting(state) is not None:
         return tr("The KL over the whole answer is being measured.")
     found = DIVERGENCE.answer(state)

@@ -20,7 +20,7 @@ from llm_lite.desktop.features.chat.model import (
     Regenerate,
     UnfoldThought,
 )
-from llm_lite.desktop.features.chat.panels import open_other_writer, switch_words
+from llm_lite.desktop.features.chat.panels import change_words, open_other_writer
 from llm_lite.desktop.features.chat.state import Thought
 from llm_lite.desktop.features.commands.keys import with_keys
 from llm_lite.desktop.features.history.model import ForkConversation
@@ -78,7 +78,7 @@ REUSE = mark(
     "computed again."
 )
 REGENERATE = mark("Regenerate; a new seed gives another answer")
-EXACTLY = mark("Regenerate exactly: the same seed, sampling and gains")
+EXACTLY = mark("Regenerate exactly: the same seed, sampling and interventions")
 EDIT = mark("Edit the answer; the model's version is kept")
 FORK = mark("Fork to a new conversation: a copy of this one up to here")
 REACH = 64  # characters in which what is shown next is looked for
@@ -428,7 +428,7 @@ def writer(message: Message) -> str:
     """Return who is named at the head of an answer."""
     known = message.written.model.name if message.written else ""
     name = known or tr("Assistant")  # imported, from a file that does not say
-    parts = [name, *(switch_words(message.written) if message.written else ())]
+    parts = [name, *(change_words(message.written) if message.written else ())]
     return "  ·  ".join([*parts, tr("edited by you")] if message.edited else parts)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from llm_lite.core.attached_text import LONGEST_TEXT, ConversationExtras, DraftedFile
 from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import (
+    NO_CHANGES,
     CacheRewritten,
     Cancel,
     Command,
@@ -68,7 +69,7 @@ from llm_lite.desktop.features.program.state import (
     Token,
 )
 from llm_lite.desktop.features.sampling.model import differing, sampler
-from llm_lite.desktop.features.steer.model import with_kept_gains
+from llm_lite.desktop.features.steer.model import with_kept_interventions
 from llm_lite.desktop.features.tools.model import results, without_grants
 from llm_lite.desktop.features.tools.state import split_calls
 from llm_lite.desktop.features.translator.model import ClearTarget, clear
@@ -95,7 +96,8 @@ class ContinueAnswer(Action, frozen=True):
 
 class Regenerate(Action, frozen=True):
     """Write another answer in the place of one, which stays beside it with what followed; None: the
-    last. `exactly` with the seed, the other options and the gains of the one that is there."""
+    last. `exactly` with the seed, the other options and the interventions of the one that is
+    there."""
 
     index: int | None = None
     exactly: bool = False
@@ -262,8 +264,9 @@ def _regenerate(action: Regenerate, state: AppState, now: float) -> Result:
     if message.role != "assistant":
         return request_answer(state, state.messages, now) if index == last else (state, ())
     if action.exactly:
-        gains = message.written.gains if message.written else None
-        return ask_again(state, index, now, sampling=message.sampling, gains=gains)
+        then = message.written.interventions if message.written else NO_CHANGES
+        own = then if then or state.steering.interventions else None
+        return ask_again(state, index, now, sampling=message.sampling, interventions=own)
     if not message.whole and index == last:  # nothing worth keeping
         return _ask_in_place(state, now)
     return ask_again(state, index, now)
@@ -333,7 +336,7 @@ def turn_to(
     if extras is None:
         files = turned.files.holding(drafted.files)
         return replace(turned, draft=drafted.text, files=files, new_draft=NewDraft()), commands
-    turned = with_kept_gains(turned, extras.gains)
+    turned = with_kept_interventions(turned, extras.interventions)
     files = turned.files.holding(drafted_files(extras))
     return replace(turned, draft=extras.draft, files=files), commands
 

@@ -21,6 +21,7 @@ from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.model import OpenLink, OpenModel, SaveText, SetOptions
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.model import FindServer
+from llm_lite.desktop.features.steer.words import in_words
 from llm_lite.desktop.language.translate import mark, tr
 from llm_lite.desktop.widgets.markdown.code_frame import CodeFrames
 from llm_lite.desktop.widgets.markdown.drawing import ClickedLink
@@ -201,7 +202,7 @@ def draw_other_writer(state: AppState, ui: Ui) -> list[Action]:
 def other_writer(state: AppState, written: AnswerRun) -> str:
     how = ", ".join(filter(None, (written.mode, written.activations)))
     how = written.device if written.backend == "remote" else how
-    how = "; ".join([how, *switch_words(written)])
+    how = "; ".join([how, *change_words(written)])
     now = AnswerRun.by(state.model, state.executor)
     there = tr("No model is loaded.")
     if now is not None and now.backend == "remote":
@@ -214,6 +215,12 @@ def other_writer(state: AppState, written: AnswerRun) -> str:
         there = there.format(model=now.model.name, mode=now.mode, activations=now.activations)
     wrote = tr("{model} wrote it ({how}).").format(model=written.model.name, how=how)
     return f"{wrote} {there} {tr('Load what wrote it, then ask again.')}"
+
+
+def change_words(written: AnswerRun) -> list[str]:
+    """Return what was changed of the model as it wrote an answer, and each switch within it."""
+    changed = in_words(written.interventions)
+    return [*([changed] if changed else ()), *switch_words(written)]
 
 
 def switch_words(written: AnswerRun) -> list[str]:

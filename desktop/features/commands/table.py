@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from llm_lite.core.messages import NO_CHANGES
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
 from llm_lite.desktop.features.chat.model import (
@@ -424,12 +425,13 @@ LOOK = (
         when=lambda s, u: bool(s.messages) and not obstacle(s), words="cache refill",
     ),
     UserCommand(
-        "unsteer", mark("All heads at gain 1"), "look", lambda s, u: [Steer(None)],
-        when=lambda s, u: s.steering.gains is not None, words="steer reset",
+        "unsteer", mark("End all interventions"), "look", lambda s, u: [Steer(NO_CHANGES)],
+        when=lambda s, u: bool(s.steering.interventions), words="steer reset",
     ),
     UserCommand(
-        "answer_steered", mark("Answer with these gains"), "look", lambda s, u: [AnswerSteered()],
-        when=lambda s, u: s.steering.gains is not None and bool(s.messages) and not obstacle(s),
+        "answer_steered", mark("Answer under these interventions"), "look",
+        lambda s, u: [AnswerSteered()],
+        when=lambda s, u: bool(s.steering.interventions and s.messages) and not obstacle(s),
     ),
     UserCommand(
         "end_comparison", mark("Show one answer only"), "look", lambda s, u: [EndComparison()],

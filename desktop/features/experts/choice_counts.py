@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import Gains, ModelInfo
+from llm_lite.core.messages.gains import AS_ROUTED, CHOICES
 
 F32 = NDArray[np.float32]
-ALWAYS, ROUTER, LAST = 2.0, 1.0, 0.0  # as `SetGains` has the choice of an expert
+ALWAYS, ROUTER, LAST = CHOICES["always"], AS_ROUTED, CHOICES["last"]
 
 
 def loads(routing: Routing) -> F32:
@@ -104,12 +105,8 @@ def as_csv(routing: Routing, texts: Sequence[str]) -> str:
     return file.getvalue()
 
 
-def switches_of(
-    model: ModelInfo, gains: Gains | None, layer: int, expert: int
-) -> tuple[float, float]:
+def switches_of(model: ModelInfo, gains: Gains, layer: int, expert: int) -> tuple[float, float]:
     """Return the factor of an expert's share, and whether it is chosen."""
-    if gains is None:
-        return 1.0, ROUTER
     row = gains[model.gain_rows + layer]
     return row[expert], row[model.experts + expert]
 

@@ -10,7 +10,8 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from llm_lite.core.inspect.expert_choices import Routing
-from llm_lite.core.messages import Gains, ModelInfo, RoutingRead
+from llm_lite.core.messages import ModelInfo, RoutingRead
+from llm_lite.core.messages.gains import gains_of, with_gains
 from llm_lite.core.plain_text import one_line
 from llm_lite.core.records import replace
 from llm_lite.desktop.attention.colors import table
@@ -25,7 +26,6 @@ from llm_lite.desktop.features.program.model import SaveText
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.steer.model import AnswerSteered, Steer
 from llm_lite.desktop.features.tokens.colors import legible, mix
-from llm_lite.desktop.features.translator.model import all_gains
 from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
 from llm_lite.desktop.widgets.controls import chooser
 from llm_lite.desktop.widgets.icons import ICON_DOWNLOAD, ICON_REGENERATE, ICON_UNDO
@@ -407,20 +407,21 @@ def _draw_switches(
     state: AppState, ui: Ui, model: ModelInfo, layer: int, expert: int
 ) -> list[Action]:
     """Draw whether the expert counts, and buttons to reset all and to answer again."""
-    gains = state.steering.gains
+    changes = state.steering.interventions
+    gains = gains_of(changes, model)
     found = choice_counts.switches_of(model, gains, layer, expert)
     now: Switch = next((name for name, values in _VALUES.items() if values == found), "")
     hints = [tr(hint) for hint in SWITCH_HINTS]
     wanted = chooser(ui, "experts.switch", tr_labels(SWITCHES), now, hints)
     actions: list[Action] = []
     if wanted and wanted != now:
-        known = all_gains(model, gains)
-        changed = choice_counts.with_switches(model, known, layer, expert, _VALUES[wanted])
-        actions.append(Steer(_unless_plain(changed)))
+        changed = choice_counts.with_switches(model, gains, layer, expert, _VALUES[wanted])
+        actions.append(Steer(with_gains(changes, changed, model)))
     switched = state.steering.switched_experts(model)
     if button(ui, "experts.reset", tr("Reset"), ICON_UNDO, tr("All experts as the router says"),
               enabled=bool(switched)):  # fmt: skip
-        actions.append(Steer(_unless_plain(choice_counts.without_switches(model, gains or ()))))
+        plain = choice_counts.without_switches(model, gains)
+        actions.append(Steer(with_gains(changes, plain, model)))
     imgui.same_line(0, ui.u(2))
     answered = bool(state.messages) and state.messages[-1].role == "assistant"
     able = bool(switched) and not state.busy and answered
@@ -433,11 +434,6 @@ def _draw_switches(
         words = trn("{n:,} expert switched", "{n:,} experts switched", switched).format(n=switched)
     text(ui, words, "text" if switched else "muted", "small")
     return actions
-
-
-def _unless_plain(gains: Gains) -> Gains | None:
-    """Return gains as `Steer` takes them: None where all are 1."""
-    return None if all(gain == 1.0 for row in gains for gain in row) else gains
 
 
 def _draw_words(state: AppState, ui: Ui, shown: ExpertsShown, routing: Routing) -> None:

@@ -15,7 +15,8 @@ from llm_lite.core.files.json_text import found, read_object
 from llm_lite.core.files.places import expanded, plain_name, user_folder
 from llm_lite.core.files.private import private_folder
 from llm_lite.core.files.writing import reason, write_file
-from llm_lite.core.messages import Mode, SamplingOptions
+from llm_lite.core.messages import NO_CHANGES, Interventions, Mode, SamplingOptions
+from llm_lite.core.messages.gains import from_old_gains
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.plain_text import lines, one_line
 from llm_lite.core.records import asdict, replace
@@ -38,7 +39,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.sampling.lists import FIELDS, read_lists
 from llm_lite.desktop.language.incoming import TYPED
 
-LARGEST_FILE = 4 << 20  # bytes; gains of a large model have some hundred thousand
+LARGEST_FILE = 4 << 20  # bytes; a vector of a large model has some ten thousand numbers
 MOST_PRESETS = 200
 MOST_GAIN = 100.0
 
@@ -118,6 +119,8 @@ class _PresetFile(Struct, forbid_unknown_fields=True):
     system_prompt: Annotated[str, Meta(max_length=TYPED)] = ""
     sampling: dict[str, Any] = {}
     mode: Mode = "as-stored"
+    interventions: Interventions = NO_CHANGES
+    # As older presets have them, in the place of interventions.
     gains: tuple[tuple[Annotated[float, Meta(ge=-MOST_GAIN, le=MOST_GAIN)], ...], ...] | None = None
 
 
@@ -128,7 +131,8 @@ def read(path: Path, *, private: bool = False) -> Preset:
     )
     sampling = _sampling(path, kept.sampling)
     name = file_name(kept.name or path.stem)
-    return Preset(name, lines(kept.system_prompt), sampling, kept.mode, kept.gains)
+    changes = kept.interventions or from_old_gains(kept.gains)
+    return Preset(name, lines(kept.system_prompt), sampling, kept.mode, changes)
 
 
 def _sampling(path: Path, data: dict[str, Any]) -> SamplingOptions:

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from llm_lite.core.messages import Gains, Mode, SamplingOptions
+from llm_lite.core.messages import NO_CHANGES, Interventions, Mode, SamplingOptions
+from llm_lite.core.messages.gains import fit_heads
 from llm_lite.core.messages.sampling_options import OPTIONS
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action, HostAction
@@ -27,7 +28,7 @@ class Preset(Struct, frozen=True):
     system_prompt: str = ""
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     mode: Mode = "as-stored"
-    gains: Gains | None = None  # None: 1 for every head
+    interventions: Interventions = NO_CHANGES
 
 
 class SavePreset(HostAction, frozen=True):
@@ -70,8 +71,8 @@ PresetFileAction = SavePreset | ChoosePreset | DeletePreset | ImportPreset | Exp
 
 def preset_of(state: AppState, name: str) -> Preset:
     """Return a preset of the current settings."""
-    gains = state.steering.gains
-    return Preset(name, state.system_prompt, sampler(state), state.options.mode, gains)
+    changes = state.steering.interventions
+    return Preset(name, state.system_prompt, sampler(state), state.options.mode, changes)
 
 
 def _list(action: ListPresets, state: AppState, now: float) -> Result:
@@ -79,7 +80,7 @@ def _list(action: ListPresets, state: AppState, now: float) -> Result:
 
 
 def _use(action: UsePreset, state: AppState, now: float) -> Result:
-    """Set what a preset holds, except gains for the heads of another model."""
+    """Set what a preset holds, except interventions for another model."""
     preset = action.preset
     state = replace(
         state,
@@ -91,18 +92,20 @@ def _use(action: UsePreset, state: AppState, now: float) -> Result:
     state, commands = set_options(SetOptions(options), state, now)
     if not _fit(preset, state):
         problem = tr(
-            "The gains of {name} are for another model's heads: they stay as they are."
+            "The interventions of {name} are for another model: those here stay as they are."
         ).format(name=preset.name)
         return notify(state, "warning", problem, now), commands
-    state, more = steer(Steer(preset.gains), state, now)
+    state, more = steer(Steer(preset.interventions), state, now)
     return state, (*commands, *more)
 
 
 def _fit(preset: Preset, state: AppState) -> bool:
-    if preset.gains is None:
-        return True
-    model = state.model
-    return model is not None and tuple(map(len, preset.gains)) == model.gain_widths
+    changes, model = preset.interventions, state.model
+    if not changes or model is None:
+        return not changes
+    if changes.model:
+        return changes.model == model.name
+    return fit_heads(changes, model)  # an older preset names no model
 
 
 HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from llm_lite.core.messages import Command, ExecutorInfo, Gains
+from llm_lite.core.messages import Command, ExecutorInfo, Interventions
 from llm_lite.desktop.features.program.cached_text import ComputedRuns, Spans
 
 
@@ -16,7 +16,7 @@ class Stamp(Struct, frozen=True):
     chat: int  # as `AppState.chat`
     model: str  # path
     executor: ExecutorInfo | None  # its weight mode, precisions and backend
-    gains: Gains | None
+    interventions: Interventions
     subject: object = None  # of what is not about the cached text
     length: int = 0  # the first tokens in the cache
     runs: ComputedRuns = ()  # of these: when each was computed

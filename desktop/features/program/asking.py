@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from llm_lite.core.messages import Command, Ended, Event
+from llm_lite.core.messages import NO_CHANGES, Command, Ended, Event
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.asked import Asked, Exchange, Stamp
@@ -37,7 +37,7 @@ class Slot(Struct, Generic[A], frozen=True, eq=False):
     answer_type: type[Any]
     extent: Callable[[Any], Extent] = lambda question: "all"  # of a question
     subject: Callable[[AppState], object] | None = None
-    recorded: bool = False  # it is read from what the cache keeps, whatever the gains are by now
+    recorded: bool = False  # it is read from what the cache keeps, whatever is changed by now
     # join(answer in front or None, what came, its question): what is kept as the answer
     join: Callable[[Any, Any, Any], Any] | None = None
 
@@ -91,12 +91,12 @@ class Slot(Struct, Generic[A], frozen=True, eq=False):
     def stamp(self, state: AppState) -> Stamp:
         """Return the stamp of what is in front."""
         model = state.model.path if state.model is not None else ""
-        gains = None if self.recorded else state.steering.gains
+        changes = NO_CHANGES if self.recorded else state.steering.interventions
         if self.subject is not None:
-            return Stamp(state.chat, model, state.executor, gains, self.subject(state))
+            return Stamp(state.chat, model, state.executor, changes, self.subject(state))
         text = state.in_front
         of = (text.used, text.runs, text.forgotten)
-        return Stamp(state.chat, model, state.executor, gains, None, *of)
+        return Stamp(state.chat, model, state.executor, changes, None, *of)
 
     def stamp_of(self, asked: Asked, tokens: Tokens, state: AppState) -> Stamp | None:
         """Return the stamp of what was answered about a cache with these tokens; None where that is

@@ -24,6 +24,7 @@ from llm_lite.desktop.features.program.notices import add_log, notify
 from llm_lite.desktop.features.program.requests import with_message
 from llm_lite.desktop.features.program.scopes import next_model
 from llm_lite.desktop.features.program.state import RECENT_FILES, AppState, Load, LogLine
+from llm_lite.desktop.features.steer.model import with_new_engine
 from llm_lite.desktop.language.translate import tr
 
 
@@ -46,6 +47,8 @@ def _load_progress(event: LoadProgress, state: AppState, now: float) -> AppState
 def model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
     opened = () if event.executor.backend == "remote" else (event.model.path,)
     recent = (*opened, *(p for p in state.recent if p not in opened))
+    # One elsewhere leaves the engine here as it is.
+    state = with_new_engine(state) if opened else state
     return next_model(
         state,
         event.model,
@@ -53,8 +56,6 @@ def model_loaded(event: ModelLoaded, state: AppState, now: float) -> AppState:
         executor=event.executor,
         load_seconds=event.seconds,
         reading=None,
-        # The engine loads a model with gains of 1; one elsewhere leaves those here as they are.
-        gains_told=None if opened else state.gains_told,
         recent=recent[:RECENT_FILES],
     )
 

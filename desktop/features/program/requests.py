@@ -7,12 +7,13 @@ import zlib
 
 from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import (
+    NO_CHANGES,
     AnswerRun,
     Cancel,
     ChatMessage,
     Command,
-    Gains,
     Generate,
+    Interventions,
     Read,
     SamplingOptions,
 )
@@ -128,21 +129,33 @@ def ask_again(
     now: float,
     *,
     sampling: SamplingOptions | None = None,
-    gains: Gains | None = None,
+    interventions: Interventions | None = None,
     forced: tuple[Token, ...] = (),
     begin: ChatMessage | None = None,
 ) -> Result:
-    """Another version of the answer at `index`; those that are there are kept beside it."""
+    """Another version of the answer at `index`; those that are there are kept beside it.
+    `interventions` are its own; None: those in force."""
     sampling = sampling or seeded(sampler(state), state, now)
-    before, fresh = state.messages[:index], _answer(state, sampling, gains)
+    before, fresh = state.messages[:index], _answer(state, sampling, interventions)
     ids = tuple(token.id for token in forced)
-    command = Generate(conversation(state, before), sampling, gains=gains, forced=ids, begin=begin)
+    command = Generate(
+        conversation(state, before),
+        sampling,
+        interventions=interventions,
+        forced=ids,
+        begin=begin,
+    )
     return _send(state, (*before, fresh), now, command, forced)
 
 
-def _answer(state: AppState, sampling: SamplingOptions, gains: Gains | None = None) -> Message:
-    """Return an empty answer of the model that is loaded."""
-    written = AnswerRun.by(state.model, state.executor, gains, state.thinking)
+def _answer(
+    state: AppState, sampling: SamplingOptions, interventions: Interventions | None = None
+) -> Message:
+    """Return an empty answer of the model that is loaded, under its own interventions or those in
+    force."""
+    in_force = NO_CHANGES if state.elsewhere else state.steering.interventions
+    changes = in_force if interventions is None else interventions
+    written = AnswerRun.by(state.model, state.executor, state.thinking, changes)
     calls = CallSplit(state.model.tool_style) if state.model and state.offered_tools else None
     return Message("assistant", "", sampling=sampling, written=written, calls=calls)
 

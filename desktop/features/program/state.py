@@ -23,7 +23,6 @@ from llm_lite.core.messages import (
     DraftsLearned,
     EngineOptions,
     ExecutorInfo,
-    Gains,
     Generate,
     GenerationStats,
     Level,
@@ -69,7 +68,7 @@ from llm_lite.desktop.features.quantization.state import Quantization, RateSampl
 from llm_lite.desktop.features.remote.state import RemoteState
 from llm_lite.desktop.features.resume.state import ResumeState
 from llm_lite.desktop.features.serving.state import ServingState
-from llm_lite.desktop.features.steer.state import Steering
+from llm_lite.desktop.features.steer.state import EngineInterventions, Steering
 from llm_lite.desktop.features.tokenizer.state import TokenizerChoice
 from llm_lite.desktop.features.tokens.state import DraftOutcome, XRay
 from llm_lite.desktop.features.tools.state import ToolReply, ToolsState, chosen
@@ -358,7 +357,7 @@ class AppState(Switches, frozen=True):
     xray: XRay = divided(XRay)
     lesson: LessonState = divided(LessonState)
     steering: Steering = divided(Steering)
-    gains_told: Gains | None = of("program", None)  # those the engine has; None: all 1
+    engine_interventions: EngineInterventions = of("program", EngineInterventions())
     encoding: EncodingChoice = divided(EncodingChoice)
     tokenizer: TokenizerChoice = made("program", TokenizerChoice)
     translating: TranslatingState = divided(TranslatingState)  # of a source, likewise

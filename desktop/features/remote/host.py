@@ -16,7 +16,6 @@ from llm_lite.core.messages import (
     CheckKept,
     Command,
     CompareElsewhere,
-    CompareGains,
     CountTokens,
     Ended,
     ExecutorChanged,
@@ -37,6 +36,7 @@ from llm_lite.core.messages import (
     ModelLoaded,
     Read,
     ReadAttentionRows,
+    ReadEffect,
     ReadRouting,
     ReadStates,
     Reconfigure,
@@ -142,7 +142,7 @@ _INSPECTION = (
 )
 _SENT_ELSEWHERE = Generate | Read | SpellTokens | CountTokens | _INSPECTION | MakeTitle | Task
 # Of a cache that lies here, and is not of the conversation in the chat.
-_LOCAL_CACHE_ONLY = KeepConversation | CheckKept | ResumeKept | CompareGains
+_LOCAL_CACHE_ONLY = KeepConversation | CheckKept | ResumeKept | ReadEffect
 _LOADS = LoadModel | Reconfigure
 _HELD_BACK = (
     ModelLoaded | ExecutorChanged | CacheStatus | LoadStarted | LoadProgress | LoadNeedsMemory

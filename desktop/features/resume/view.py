@@ -19,7 +19,7 @@ from llm_lite.desktop.widgets.widgets import fit, icon_button, primary_button, t
 WHY: dict[Unfit, str] = {
     "model": mark("the saved cache is another model's"),
     "weights": mark("the saved cache was computed with other weights or activations"),
-    "heads": mark("the head gains differ from those it was saved with"),
+    "heads": mark("the interventions differ from those it was saved with"),
     "types": mark("the saved cache has other types of keys and values"),
     "context": mark("the saved cache is longer than the context"),
     "beginning": mark("the conversation does not begin as the saved cache does"),

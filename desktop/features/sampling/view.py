@@ -56,7 +56,7 @@ FREE = mark("The answer is whatever the model says.")
 STOPS = mark("One a line; \\n in it is a line's end, \\t a tab.")
 BIASES = mark("One a line: its id, = and the number, as 198=-100; Tokens shows the ids.")
 HINT = mark(
-    "A preset is a system prompt, all that is set here, the weight mode and the gains of heads."
+    "A preset is a system prompt, all that is set here, the weight mode and the interventions."
 )
 GREEDY = mark("Always take the likeliest token: the same question gives the same answer.")
 THINKING = mark(

@@ -1,27 +1,31 @@
-"""Gains of the heads: those of the conversation in front."""
+"""Interventions: those of the conversation in front, and what the engine has of them."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from llm_lite.core.messages import Gains, ModelGains, ModelInfo
+from llm_lite.core.messages import NO_CHANGES, Interventions, ModelInfo, ModelInterventions
+from llm_lite.core.messages.gains import gains_of
 from llm_lite.core.records import replace
 
 
 class Steering(Struct, frozen=True):
-    """`gains` are in force, None where all are 1; `kept` are the conversation's, which are in force
-    while the model that they were set for is in use."""
+    """`interventions` are in force; `kept` are the conversation's, which are in force while the
+    model that they were set for is in use. `wanted` come from a file, and are in force once the
+    engine has taken them."""
 
-    gains: Gains | None = None
-    kept: ModelGains | None = None
+    interventions: Interventions = NO_CHANGES
+    kept: ModelInterventions | None = None
+    wanted: Interventions | None = None
 
     def changed_heads(self, model: ModelInfo) -> int:
         """Return how many heads have another gain than 1."""
-        return sum(gain != 1.0 for row in (self.gains or ())[: model.gain_rows] for gain in row)
+        rows = gains_of(self.interventions, model)[: model.gain_rows]
+        return sum(gain != 1.0 for row in rows for gain in row)
 
     def switched_experts(self, model: ModelInfo) -> int:
         """Return how many experts of a mixture count otherwise than the router says."""
-        rows, count = (self.gains or ())[model.gain_rows :], model.experts
+        rows, count = gains_of(self.interventions, model)[model.gain_rows :], model.experts
         return sum(
             (row[expert], row[count + expert]) != (1.0, 1.0)
             for row in rows
@@ -36,19 +40,26 @@ class Steering(Struct, frozen=True):
         return Steering(kept=self.kept)
 
     def fit(self, model: ModelInfo) -> Steering:
-        """Put the conversation's gains in force if they belong to the heads of the model in use."""
+        """Put the conversation's interventions in force if they are for the model in use."""
         kept = self.kept
         if kept is None or kept.path != model.path or not model.continues:
             return self
-        if tuple(map(len, kept.gains)) != model.gain_widths:
-            return self
-        return replace(self, gains=kept.gains)
+        return replace(self, interventions=kept.interventions)
 
-    def set(self, gains: Gains | None, model: ModelInfo) -> Steering:
-        """Set other gains for the model in use. Only a conversation keeps them."""
+    def set(self, interventions: Interventions, model: ModelInfo) -> Steering:
+        """Set other interventions for the model in use. Only a conversation keeps them."""
         kept = self.kept
-        if model.continues and gains is not None:
-            kept = ModelGains(model.path, gains)
+        if model.continues and interventions:
+            kept = ModelInterventions(model.path, interventions)
         elif model.continues and kept is not None and kept.path == model.path:
             kept = None
-        return replace(self, gains=gains, kept=kept)
+        return Steering(interventions, kept)
+
+
+class EngineInterventions(Struct, frozen=True):
+    """The interventions that were sent to the engine last, and the last ones that it has taken,
+    which are of the conversation numbered `chat` (`AppState.chat`)."""
+
+    sent: Interventions = NO_CHANGES
+    taken: Interventions = NO_CHANGES
+    chat: int = 0

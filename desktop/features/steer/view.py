@@ -1,34 +1,71 @@
-"""A gain for every head, and what it changes."""
+"""The interventions in force, with a gain for every head, and what they change."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
+from llm_lite.desktop.features.figures.view import default_path
 from msgspec import Struct, field
 
-from llm_lite.core.messages import AttentionPart, CompareGains, Gains, GainsEffect, ModelInfo
+from llm_lite.core.messages import (
+    NO_CHANGES,
+    AttentionPart,
+    EffectRead,
+    Gains,
+    ModelInfo,
+    ReadEffect,
+)
+from llm_lite.core.messages.gains import gains_of, others, with_gains
+from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS
+from llm_lite.desktop.features.file_chooser.path_field import path_field
+from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.program.action import Action
 from llm_lite.desktop.features.program.asking import Slot
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.remote.view import NO_GAINS, draw_unreported
-from llm_lite.desktop.features.steer.model import AnswerSteered, Steer
+from llm_lite.desktop.features.steer.model import (
+    AnswerSteered,
+    ReadInterventions,
+    SaveInterventions,
+    Steer,
+    without,
+)
+from llm_lite.desktop.features.steer.words import in_words, row_words
 from llm_lite.desktop.features.tokens.colors import legible, mix
-from llm_lite.desktop.features.translator.model import WriteTarget, all_gains, rows_of, with_part
-from llm_lite.desktop.language.translate import mark, tr, tr_labels, trn
+from llm_lite.desktop.features.translator.model import WriteTarget, rows_of, with_part
+from llm_lite.desktop.language.translate import mark, tr, tr_labels
 from llm_lite.desktop.language.units import nats
 from llm_lite.desktop.widgets.by_keyboard import FLAT, is_on_its_way, press_area
 from llm_lite.desktop.widgets.controls import chooser, slider
-from llm_lite.desktop.widgets.icons import ICON_REGENERATE, ICON_UNDO
+from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_FILE, ICON_REGENERATE, ICON_UNDO
 from llm_lite.desktop.widgets.plots.head_grid import draw_names, gutter, head_columns
 from llm_lite.desktop.widgets.theme import u32
 from llm_lite.desktop.widgets.ui import Face, Rect, Ui
-from llm_lite.desktop.widgets.widgets import button, help_mark, text, tip, wrapped
+from llm_lite.desktop.widgets.widgets import (
+    button,
+    fit,
+    help_mark,
+    icon_button,
+    popover,
+    primary_button,
+    text,
+    tip,
+    wrapped,
+)
 
-EFFECT: Slot[GainsEffect] = Slot("effect", CompareGains, GainsEffect)
+EFFECT: Slot[EffectRead] = Slot("effect", ReadEffect, EffectRead)
 MOST = 2.0
+MOST_ROWS = 4  # of changes that no head shows, before they scroll
+FILE_PANEL = "steer.file"
+FILE = mark("Interventions in a file")
+FILE_ABOUT = mark(
+    "Scales, shifts and choices of experts by the names of their sites, in the JSON form that "
+    "llm-lite chat --interventions takes."
+)
 DRAG = 0.012  # of gain a pixel at text size 15
 ABOUT = mark(
     "The output of each head is multiplied by its gain. 1 leaves the head as it is, 0 "
@@ -48,16 +85,16 @@ ABOUT_TARGETS = mark(
 WRITE_AGAIN = mark("Write the target again with these gains. Its score can be compared.")
 CELL = mark("Click to ablate or restore, drag up or down for any gain.")
 AGAIN = mark(
-    "Read the conversation afresh with these gains and answer again with the same random numbers, "
-    "beside the answer that is there"
+    "Read the conversation afresh with these changes and answer again with the same random "
+    "numbers, beside the answer that is there"
 )
 KL = mark(
-    "KL divergence of the next token's probabilities, with these gains against all 1, in nats: 0 "
+    "KL divergence of the next token's probabilities, with these changes against none, in nats: 0 "
     "means that nothing changes, above 1 the model would mostly say something else."
 )
 KL_TARGET = mark(
-    "KL divergence of the probabilities of the target's last token, with the decoder's gains "
-    "against all 1, in nats: 0 means that nothing changes."
+    "KL divergence of the probabilities of the target's last token, with what is changed of the "
+    "decoder against nothing, in nats: 0 means that nothing changes."
 )
 
 
@@ -70,11 +107,12 @@ class Drag(Struct):
 
 
 class SteerControls(Struct):
-    """The part and layer that are chosen in the view, and the cell that is dragged."""
+    """The part and layer that are chosen in the view, the cell that is dragged, and a file."""
 
     part: AttentionPart = "cross"
     layer: int = 0  # with sliders
     drag: Drag = field(default_factory=Drag)
+    path: str = ""  # of the file panel
 
 
 def draw(state: AppState, ui: Ui) -> list[Action]:
@@ -88,17 +126,82 @@ def draw(state: AppState, ui: Ui) -> list[Action]:
         wrapped(ui, tr("Load a model to set the gains of its heads."))
         wrapped(ui, tr(ABOUT), "faint")
         return []
-    actions = _draw_effect(state, ui)
+    actions = _draw_file(state, ui)
+    actions += _draw_effect(state, ui)
     rows = rows_of(model, _draw_part(state, ui))
-    known = all_gains(model, state.steering.gains)
+    changes = state.steering.interventions
+    known = gains_of(changes, model)
     gains = known[rows]
+    actions += _draw_others(state, ui, model)
     wanted = _draw_layer(ui, model, gains)
     wanted = _draw_grid(ui, model, wanted)
-    return [*actions, Steer(with_part(known, rows, wanted))] if wanted != gains else actions
+    if wanted == gains:
+        return actions
+    return [*actions, Steer(with_gains(changes, with_part(known, rows, wanted), model))]
 
 
 def _about(state: AppState) -> str:
     return ABOUT_ENCODER if state.encodes else ABOUT_TARGETS if state.writes_targets else ABOUT
+
+
+def _draw_file(state: AppState, ui: Ui) -> list[Action]:
+    """Draw a button at the right that opens a panel, which loads interventions from a file, and
+    writes those in force to one."""
+    side, panel = ui.u(7), ui.local(SteerControls)
+    imgui.same_line(ui.right(side))
+    if icon_button(ui, "steer.file", ICON_FILE, tr(FILE), side=side):
+        panel.path = panel.path or one_line(str(default_path(state, "interventions", "json")))
+        ui.opened = FILE_PANEL
+    low, high = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    at = ImVec2(max(low.x - ui.u(90), ui.u(2)), high.y + ui.u(1))
+    with popover(ui, FILE_PANEL, tr(FILE), at, ui.u(104)) as opened:
+        if not opened:
+            return []
+        wrapped(ui, tr(FILE_ABOUT))
+        name = Path(panel.path.strip()).name or "interventions.json"
+        target = PathTarget("steer.path", FILE_PANEL, ("*.json",), name)
+        typed = path_field(ui, target, panel.path, ("file", "folder"), tr("Path of a JSON file"))
+        panel.path, path, actions = typed.path, typed.path.strip(), typed.actions
+        if primary_button(ui, "steer.load", tr("Load"), enabled=bool(path)):
+            imgui.close_current_popup()
+            actions.append(ReadInterventions(path))
+        imgui.same_line()
+        able = bool(path) and bool(state.steering.interventions)
+        if button(ui, "steer.save", tr("Save"), hint=tr("Write those in force"), enabled=able):
+            imgui.close_current_popup()
+            actions.append(SaveInterventions(path))
+        return actions
+
+
+def _draw_others(state: AppState, ui: Ui, model: ModelInfo) -> list[Action]:
+    """Draw a row for each change that no head or expert shows, with a button that ends it."""
+    changes = state.steering.interventions
+    rest = frozenset(map(id, others(changes, model)))
+    shown = [number for number, change in enumerate(changes.changes) if id(change) in rest]
+    if not shown:
+        return []
+    actions: list[Action] = []
+    side = ui.u(6)
+    step = side + ui.u(0.5)
+    height = step * min(len(shown), MOST_ROWS)
+    imgui.begin_child("steer.others", ImVec2(0, height), FLAT)
+    with ui.font(style="small"):
+        wide = imgui.get_content_region_avail().x - side - ui.u(2)
+        for place, number in enumerate(shown):
+            where, what = row_words(changes.changes[number])
+            top = imgui.get_cursor_pos()
+            words = f"{where}  ·  {what}"
+            imgui.set_cursor_pos_y(top.y + (side - ui.theme.size("small")) / 2)
+            text(ui, fit(words, wide), "text", "small")
+            ui.mark(f"steer.other.{place}")
+            tip(ui, words)
+            imgui.set_cursor_pos(ImVec2(top.x + wide + ui.u(1), top.y))
+            if icon_button(ui, f"steer.end.{place}", ICON_CLOSE, tr("End this one"), side=side):
+                actions.append(Steer(without(changes, model, number)))
+            imgui.set_cursor_pos(ImVec2(top.x, top.y + step))
+        imgui.dummy(ImVec2(0, 0))
+    imgui.end_child()
+    return actions
 
 
 def _draw_part(state: AppState, ui: Ui) -> AttentionPart:
@@ -113,22 +216,20 @@ def _draw_part(state: AppState, ui: Ui) -> AttentionPart:
 
 def _draw_effect(state: AppState, ui: Ui) -> list[Action]:
     """Draw how far the next token's distribution moves, and buttons to reset or answer again."""
-    gains, effect = state.steering.gains, EFFECT.answer(state)
-    heads = (gains or ())[: state.model.gain_rows] if state.model else ()
-    changed = sum(gain != 1.0 for row in heads for gain in row)
+    steering, effect = state.steering, EFFECT.answer(state)
+    changed = bool(steering.interventions)
     asks = changed and state.context_used and not state.elsewhere
-    actions = EFFECT.wanted(state, CompareGains()) if asks else list[Action]()
-    hint = tr("All gains back to 1")
-    if button(ui, "steer.reset", tr("Reset"), ICON_UNDO, hint, enabled=bool(changed)):
-        actions.append(Steer(None))
+    actions = EFFECT.wanted(state, ReadEffect()) if asks else list[Action]()
+    hint = tr("End all interventions")
+    if button(ui, "steer.reset", tr("Reset"), ICON_UNDO, hint, enabled=changed):
+        actions.append(Steer(NO_CHANGES))
     if state.writes_targets:
         actions += _draw_write_again(state, ui)
     elif not state.encodes:
-        actions += _draw_again(state, ui, bool(changed))
-    words = widest = tr("All gains are 1")
+        actions += _draw_again(state, ui, changed)
+    words = widest = tr("Nothing is changed")
     if changed:
-        words = trn("{n} head changed", "{n} heads changed", changed).format(n=changed)
-        widest = words
+        widest = words = in_words(steering.interventions)
         unknown = effect is None or math.isnan(effect.kl)
         if effect_is_shown(state) and (not unknown or EFFECT.waiting(state) or actions):
             where = tr("KL {kl} nats at the last token")
@@ -161,13 +262,13 @@ def _draw_again(state: AppState, ui: Ui, changed: bool) -> list[Action]:
 
 
 def effect_is_shown(state: AppState) -> bool:
-    """Return whether the effect comes from what changed: an encoder's gains wait for the next
-    source."""
-    gains, model = state.steering.gains, state.model
-    if gains is None or model is None or not model.translates:
+    """Return whether the effect comes from what changed: what is changed of an encoder waits for
+    the next source."""
+    model = state.model
+    if model is None or not model.translates:
         return True
-    decoder = gains[: 2 * model.layers]
-    return any(gain != 1.0 for row in decoder for gain in row)
+    changes = state.steering.interventions.changes
+    return any(not change.site.startswith("encoder.") for change in changes)
 
 
 def _draw_write_again(state: AppState, ui: Ui) -> list[Action]:

@@ -303,11 +303,6 @@ def rows_of(model: ModelInfo, part: AttentionPart) -> slice:
             return slice(2 * layers, 2 * layers + model.translator.encoder_layers)
 
 
-def all_gains(model: ModelInfo, gains: Gains | None) -> Gains:
-    """Return the gains in force; None stands for 1 everywhere."""
-    return gains or tuple((1.0,) * width for width in model.gain_widths)
-
-
 def with_part(gains: Gains, rows: slice, part: Gains) -> Gains:
     """Replace the rows of one part."""
     return (*gains[: rows.start], *part, *gains[rows.stop :])

@@ -53,7 +53,7 @@ from llm_lite.desktop.language.translate import mark, tr
 LABELS: Mapping[type[Any], str] = {
     Send: mark("edit of a question"),
     Regenerate: mark("another answer"),
-    AnswerSteered: mark("answer with other gains"),
+    AnswerSteered: mark("answer under other interventions"),
     ContinueFrom: mark("fork from a token"),
     ContinueText: mark("fork within an answer"),
     SwitchVersion: mark("choice of a version"),
@@ -136,8 +136,8 @@ def _with_step(action: object, before: AppState, after: AppState, now: float) ->
 
 
 def _shown(state: AppState) -> ConversationSnapshot:
-    leaf, gains = state.tree.leaf, state.steering.gains
-    return ConversationSnapshot(leaf, state.system_prompt, state.sampling, state.options, gains)
+    leaf, changes = state.tree.leaf, state.steering.interventions
+    return ConversationSnapshot(leaf, state.system_prompt, state.sampling, state.options, changes)
 
 
 def _newest(state: AppState, back: bool) -> Step | None:
@@ -206,8 +206,8 @@ def _show(
         state = replace(state, sampling=after.sampling)
     if "options" in differs:
         state, commands = set_options(SetOptions(after.options), state, now)
-    if "gains" in differs:
-        state, more = steer(Steer(after.gains), state, now)
+    if "interventions" in differs:
+        state, more = steer(Steer(after.interventions), state, now)
         commands = (*commands, *more)
     return state, commands
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from llm_lite.core.messages import EngineOptions, Gains, SamplingOptions
+from llm_lite.core.messages import EngineOptions, Interventions, SamplingOptions
 from llm_lite.core.records import replace
 
 MOST = 200  # steps
@@ -23,7 +23,7 @@ class ConversationSnapshot(Struct, frozen=True):
     system_prompt: str
     sampling: SamplingOptions
     options: EngineOptions
-    gains: Gains | None
+    interventions: Interventions
 
 
 class ChatStep(Struct, frozen=True):

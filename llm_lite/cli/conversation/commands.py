@@ -34,8 +34,9 @@ from llm_lite.core.messages import (
     ExportMaps,
     KvType,
     SamplingOptions,
-    SetGains,
+    SetInterventions,
 )
+from llm_lite.core.messages.gains import gains_of, with_gains
 from llm_lite.core.messages.sampling_options import OPTIONS, Option
 from llm_lite.core.records import replace
 
@@ -304,9 +305,11 @@ def _set_gains(talk: TerminalConversation, argument: str) -> None:
     else:
         talk.gains = {**talk.gains, **dict(_gain(talk, part) for part in argument.split())}
     if argument:
-        layers, heads = range(talk.model.layers), range(talk.model.heads)
-        rows = tuple(tuple(talk.gains.get((at, h), 1.0) for h in heads) for at in layers)
-        talk.engine.submit(SetGains(rows))
+        rows = [list(row) for row in gains_of(talk.interventions, talk.model)]
+        for (layer, head), gain in talk.gains.items():
+            rows[layer][head] = gain
+        wanted = with_gains(talk.interventions, tuple(map(tuple, rows)), talk.model)
+        talk.engine.submit(SetInterventions(wanted))
     changed = (f"{at}.{h}={gain:g}" for (at, h), gain in talk.gains.items() if gain != 1)
     note("gains: " + (" ".join(changed) or "all 1"))
 

@@ -176,7 +176,7 @@ class TerminalConversation(Struct):
             overflow=self.overflow,
             thinking=self.thinking,
             values=self.values,
-            interventions=self.interventions,
+            interventions=None if self.gains else self.interventions or None,
         )
         answer = generate(self.engine, command, shown=True)
         self.finished = answer.finished

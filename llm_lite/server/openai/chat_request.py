@@ -21,7 +21,6 @@ from llm_lite.server.openai.request import (
     WithoutCall,
     WithoutList,
     WithoutObject,
-    gains_of,
     interventions_of,
 )
 from llm_lite.server.openai.running import name_of
@@ -145,8 +144,7 @@ def chat_plan(call: Call, model: ModelInfo) -> ChatPlan:
         continue_last=goes_on,
         alternatives=top or 0,
         client=call.client,
-        gains=gains_of(body, model),
-        interventions=interventions_of(body),
+        interventions=interventions_of(body, model),
         calls=tools.calls,
     )
     return ChatPlan(request, body.n, or_answer(tools, sampling), top)

@@ -31,7 +31,6 @@ from llm_lite.server.openai.request import (
     Prompts,
     StreamOptions,
     TokenLimit,
-    gains_of,
     interventions_of,
 )
 from llm_lite.server.openai.running import (
@@ -140,7 +139,6 @@ def _requests(
     sampling = sampling_of(body, most, model)
     form = form_of(body, "response_format", response_form(body.response_format))
     sampling = formatted(sampling, form, _PLAIN)
-    gains = gains_of(body, model)
     return [
         AnswerRequest(
             response=name_of(response, index * body.n + number),
@@ -149,8 +147,7 @@ def _requests(
             sampling=of_choice(sampling, number),
             alternatives=body.logprobs or 0,
             client=call.client,
-            gains=gains,
-            interventions=interventions_of(body),
+            interventions=interventions_of(body, model),
         )
         for index, prompt in enumerate(prompts)
         for number in range(body.n)

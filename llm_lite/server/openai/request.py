@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from llm_lite.core.checked import CheckError
 from llm_lite.core.files.json_text import found
 from llm_lite.core.messages import Gains, ModelInfo
+from llm_lite.core.messages.gains import AS_ROUTED, CHOICES, changes_of
 from llm_lite.core.messages.interventions import Change, Interventions
 from llm_lite.server.schema import Body, Custom, Schema, Unsupported, about, components, read
 
@@ -143,7 +144,7 @@ class HeadGain(Struct):
     gain: Annotated[float, Meta(ge=-MOST_GAIN, le=MOST_GAIN)]
 
 
-_CHOICES = {"router": 1.0, "always": 2.0, "last": 0.0}  # as `SetGains` has them
+_CHOICES: dict[str, float] = {"router": AS_ROUTED} | {**CHOICES}
 
 
 class ExpertSwitch(Struct):
@@ -206,14 +207,16 @@ class AnswerBody(UserBody, kw_only=True):
     min_tokens: WithoutNumber = None
 
 
-def interventions_of(body: AnswerBody) -> Interventions:
-    """Return the interventions of a request; the service checks them against the model."""
-    return Interventions(tuple(body.interventions or ()))
+def interventions_of(body: AnswerBody, model: ModelInfo) -> Interventions:
+    """Return the interventions of a request, gains of heads and switches of experts among them; the
+    service checks them against the model. CheckError where it has no such head or expert."""
+    given = tuple(body.interventions or ())
+    if not (body.head_gains or body.expert_switches):
+        return Interventions(given)
+    return Interventions((*given, *changes_of(_gains_of(body, model), model)))
 
 
-def gains_of(body: AnswerBody, model: ModelInfo) -> Gains | None:
-    """Return the gains of all heads of the model, and the switches of its experts, None for 1
-    everywhere; CheckError where it has no such head or expert."""
+def _gains_of(body: AnswerBody, model: ModelInfo) -> Gains:
     gains = [[1.0] * width for width in model.gain_widths]
     for index, wanted in enumerate(body.head_gains or ()):
         where = f"head_gains[{index}]"
@@ -227,8 +230,7 @@ def gains_of(body: AnswerBody, model: ModelInfo) -> Gains | None:
         row = gains[model.gain_rows + switch.layer]
         row[switch.expert] = switch.gain
         row[model.experts + switch.expert] = _CHOICES[switch.choice]
-    is_plain = all(gain == 1.0 for row in gains for gain in row)
-    return None if is_plain else tuple(map(tuple, gains))
+    return tuple(map(tuple, gains))
 
 
 def _check_number(param: str, number: int, known: Sequence[int]) -> None:

@@ -43,7 +43,6 @@ from llm_lite.server.openai.request import (
     FullText,
     TokenLimit,
     WithoutObject,
-    gains_of,
     interventions_of,
 )
 from llm_lite.server.openai.sampling import SamplingBody, sampling_of
@@ -274,8 +273,7 @@ def response_plan(call: Call, model: ModelInfo) -> ChatPlan:
         values=given.values,
         alternatives=top or 0,
         client=call.client,
-        gains=gains_of(body, model),
-        interventions=interventions_of(body),
+        interventions=interventions_of(body, model),
         calls=tools.calls,
     )
     return ChatPlan(request, 1, or_answer(tools, request.sampling), top)

@@ -9,7 +9,6 @@ from llm_lite.core.errors import DeviceLostError, RequestError
 from llm_lite.core.handles import Handle
 from llm_lite.core.inspect.text_maps import text_maps
 from llm_lite.core.messages import (
-    CompareGains,
     CompareTexts,
     EncodeText,
     Ended,
@@ -19,11 +18,13 @@ from llm_lite.core.messages import (
     MapsExported,
     MeasureModes,
     ReadAttentionRows,
+    ReadEffect,
     Reconfigure,
     ServingChanged,
-    SetGains,
+    SetInterventions,
     StartServing,
 )
+from tests.changes import scales
 from tests.core.engine_client import PATIENCE
 from tests.encoder_checks import started, write_case
 from tests.encoder_families import family_of
@@ -146,7 +147,7 @@ def test_a_head_that_is_off_changes_maps_and_stays_off(loaded):
     source = loaded.engine.attention()
     before = map_of(source)
     gains = tuple((1.0, 0.0, *(1.0,) * (source.layers[0].heads - 2)) for _ in source.layers)
-    loaded.send(SetGains(gains))
+    loaded.send(SetInterventions(scales(gains)))
     encode(loaded)
     changed = map_of(loaded.engine.attention())
     assert np.abs(changed[0] - before[0]).max() < 1e-5, "the first layer looks as it did"
@@ -212,7 +213,7 @@ def test_rows_and_maps_as_a_file(client, bert, tmp_path):
 def test_what_is_of_writing_is_refused_with_a_sentence(client, bert):
     client.load(bert)
     assert FOR_CHATS in client.refusal()
-    for command in (Inspect(0), CompareGains()):
+    for command in (Inspect(0), ReadEffect()):
         with pytest.raises(RequestError, match=FOR_CHATS):
             client.result(command)
     handle = client.send(MeasureModes(exact()))

@@ -11,12 +11,11 @@ from llm_lite.core.messages import (
     AttentionRows,
     CacheStatus,
     Cancel,
-    CompareGains,
     ConversationRead,
     DraftsLearned,
+    EffectRead,
     Ended,
     Event,
-    GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
@@ -30,11 +29,13 @@ from llm_lite.core.messages import (
     PrefillProgress,
     Read,
     ReadAttentionRows,
+    ReadEffect,
     Reconfigure,
-    SetGains,
+    SetInterventions,
     TokenDecoded,
 )
 from llm_lite.core.text.tokenizer import Tokenizer
+from tests.changes import scales
 from tests.core.engine_client import GREEDY, HELLO, LOADS, PATIENCE, Client
 from tests.make_gguf import tokenizer_metadata, write_tiny_llama
 from tests.runners import BACKENDS, exact
@@ -126,8 +127,8 @@ def _random_requests(random):
     """By kind, a request that is served between two steps."""
     return {
         "lens": lambda: Inspect(random.randrange(60)),
-        "compare": CompareGains,
-        "steer": lambda: SetGains(((random.random(),) * 4,) * 2),
+        "compare": ReadEffect,
+        "steer": lambda: SetInterventions(scales(((random.random(),) * 4,) * 2)),
         "see": lambda: ReadAttentionRows(
             random.randrange(60),
             random.choice(("from", "to")),
@@ -188,10 +189,10 @@ def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, t
         assert event.stop_reason in ("length", "stopped", "end")
     assert not [e.text for e in client.of(Logged) if "internal error" in e.text]
     client._seen = len(client.events)
-    assert client.ask(gains=((1.0,) * 4,) * 2)[0].stop_reason == "length"
+    assert client.ask(interventions=scales(((1.0,) * 4,) * 2))[0].stop_reason == "length"
 
 
-RESULTS = {Inspect: LensResult, CompareGains: GainsEffect, ReadAttentionRows: AttentionRows}
+RESULTS = {Inspect: LensResult, ReadEffect: EffectRead, ReadAttentionRows: AttentionRows}
 LASTS = {Generate: GenerationFinished, Read: ConversationRead}
 
 

@@ -16,21 +16,21 @@ from llm_lite.core.messages import (
     CheckKept,
     Command,
     CompareElsewhere,
-    CompareGains,
     CompareRuns,
     CompareTexts,
     CountTokens,
     DropVariant,
+    EffectRead,
     EncodeText,
     Ended,
     Event,
     ExecutorChanged,
     ExportMaps,
     ForgetLearnedDrafts,
-    GainsEffect,
     Generate,
     GenerationFinished,
     Inspect,
+    InterventionsSet,
     KeepConversation,
     KeepVariant,
     LensResult,
@@ -45,11 +45,11 @@ from llm_lite.core.messages import (
     OpenCache,
     ProfileStep,
     Read,
+    ReadEffect,
     ReadTarget,
     Reconfigure,
     ResumeKept,
     SaveCache,
-    SetGains,
     SetInterventions,
     Shutdown,
     SpellTokens,
@@ -65,6 +65,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.interventions import Interventions
 from llm_lite.core.questions import effect
 from llm_lite.core.questions.table import QUESTIONS
+from tests.changes import scales
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE
 from tests.runners import exact
 
@@ -94,7 +95,7 @@ def all_commands(model, folder):
         StopServing(),
         TokenizeText("Hello there"),
         *(
-            SetGains(NONE),
+            SetInterventions(scales(NONE)),
             SetInterventions(Interventions()),
             Inspect(2),
             *(one.example for one in QUESTIONS),
@@ -166,7 +167,7 @@ def test_the_result_is_the_last_event_and_problems_are_raised(client, tiny_llama
     answer = client.result(Generate(HELLO, GREEDY))
     assert isinstance(answer, GenerationFinished) and answer.stop_reason == "length"
     assert isinstance(client.result(Inspect(2)), LensResult)
-    assert client.result(SetGains(NONE)) is None
+    assert client.result(SetInterventions(scales(NONE))) == InterventionsSet(scales(NONE))
 
 
 def test_a_result_is_not_waited_for_without_end(client, tiny_llama, hook):
@@ -183,8 +184,8 @@ def test_behind_its_end_a_handle_tells_nothing():
     reports = []
     handle = Handle(Inspect(0), reports.append)
     handle.end("it went wrong")
-    handle.emit(GainsEffect(0.0))
-    handle.finish(GainsEffect(0.0))
+    handle.emit(EffectRead(0.0))
+    handle.finish(EffectRead(0.0))
     assert [report.event for report in reports] == [Ended("it went wrong")]
     with pytest.raises(RequestError, match="it went wrong"):
         handle.result()
@@ -268,11 +269,11 @@ def test_a_request_that_waits_for_a_step_is_cancelled(client, tiny_llama, hook):
     reached = hook.block_step(4)
     answer = client.send(Generate(HELLO, GREEDY))
     assert reached.wait(PATIENCE)
-    lens, effect = client.send(Inspect(2)), client.send(CompareGains())
+    lens, effect = client.send(Inspect(2)), client.send(ReadEffect())
     lens.cancel()
     answer.cancel()
     assert problem_of(lens) == CANCELLED
-    assert isinstance(effect.result(PATIENCE), GainsEffect)
+    assert isinstance(effect.result(PATIENCE), EffectRead)
     assert events_of(client, lens) == [Ended(CANCELLED, unwanted=True)]
 
 
@@ -281,11 +282,12 @@ def test_a_cancelled_answer_leaves_requests_between_two_steps_be(client, tiny_ll
     reached = hook.block_step(4)
     answer = client.send(Generate(HELLO, GREEDY))
     assert reached.wait(PATIENCE)
-    lens, gains = client.send(Inspect(2)), client.send(SetGains(NONE))
+    lens, gains = client.send(Inspect(2)), client.send(SetInterventions(scales(NONE)))
     text = client.send(TokenizeText("Hello"))
     client.send(Cancel(answer.command))
     assert isinstance(lens.result(PATIENCE), LensResult)
-    assert gains.result(PATIENCE) is None and text.result(PATIENCE).result.text == "Hello"
+    assert gains.result(PATIENCE).interventions == scales(NONE)
+    assert text.result(PATIENCE).result.text == "Hello"
     assert client.until(GenerationFinished).stop_reason == "stopped"
     assert tuple(map(tuple, client.engine._host.runner.gains)) == NONE
 
@@ -308,14 +310,14 @@ def test_a_second_answer_waits_and_its_handle_ends(client, tiny_llama, hook):
 
 
 def losing(monkeypatch, times):
-    """The device is lost so many times as gains are compared."""
+    """The device is lost so many times as the effect of interventions is read."""
     after, calls = effect.logits_after, []
 
-    def lose(position, replay, gains):
+    def lose(position, replay, **more):
         calls.append(replay)
         if len(calls) <= times:
             raise DeviceLostError("the device was lost")
-        return after(position, replay, gains)
+        return after(position, replay, **more)
 
     monkeypatch.setattr(effect, "logits_after", lose)
     return calls
@@ -327,7 +329,7 @@ def test_a_lost_device_gives_the_request_to_the_executor_that_takes_over(
     client.load(tiny_llama)
     client.ask()
     calls = losing(monkeypatch, 1)
-    effect, lens = client.send(CompareGains()), client.send(Inspect(2))
+    effect, lens = client.send(ReadEffect()), client.send(Inspect(2))
     assert effect.result(PATIENCE).kl == pytest.approx(0, abs=1e-6)
     assert client.until(ExecutorChanged).executor.backend == "cpu"
     assert isinstance(lens.result(PATIENCE), LensResult) and len(calls) == 3
@@ -342,11 +344,11 @@ def test_a_device_that_is_lost_in_the_middle_of_an_answer(client, tiny_llama, ho
 
     def ask(step, stop):
         if not asked:
-            asked.append(client.send(CompareGains()))
+            asked.append(client.send(ReadEffect()))
 
     hook.at_step = ask
     finished, tokens = client.ask()
-    assert isinstance(asked[0].result(PATIENCE), GainsEffect)
+    assert isinstance(asked[0].result(PATIENCE), EffectRead)
     assert (finished.stop_reason, tokens) == ("length", whole)
     assert client.of(ExecutorChanged)[0].executor.backend == "cpu"
     check_ended(client, asked[0])
@@ -359,8 +361,8 @@ def test_a_request_that_fails_on_every_executor_ends(client, tiny_llama, monkeyp
     client.ask()
     losing(monkeypatch, 2)
     with pytest.raises(RequestError, match="the device was lost"):
-        client.result(CompareGains())
-    assert isinstance(client.result(CompareGains()), GainsEffect)
+        client.result(ReadEffect())
+    assert isinstance(client.result(ReadEffect()), EffectRead)
     assert client.ask()[0].stop_reason == "length"
 
 

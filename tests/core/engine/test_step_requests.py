@@ -12,27 +12,35 @@ from llm_lite.core.handles import Handle
 from llm_lite.core.loading import backends
 from llm_lite.core.messages import (
     ChatMessage,
-    CompareGains,
     CountTokens,
+    EffectRead,
     Ended,
     ExecutorChanged,
     FollowToken,
-    GainsEffect,
     GenerationStarted,
     Inspect,
+    InterventionsSet,
     LensResult,
     Logged,
     ReadAttentionRows,
+    ReadEffect,
     Reconfigure,
-    SetGains,
     SetInterventions,
     TokenDecoded,
     TokenFollowed,
 )
-from llm_lite.core.messages.interventions import Interventions, Shift
+from llm_lite.core.messages.interventions import (
+    NO_CHANGES,
+    Choose,
+    Interventions,
+    Replace,
+    Scale,
+    Shift,
+)
 from llm_lite.core.questions import lens as lens_question
 from llm_lite.core.records import replace
 from llm_lite.core.text.tokenizer import Tokenizer
+from tests.changes import scales
 from tests.core.engine_client import GREEDY, HELLO, PATIENCE, Client, Hook
 from tests.make_gguf import tokenizer_metadata
 from tests.runners import exact, running
@@ -51,16 +59,16 @@ def client(tiny_llama):
 
 def test_an_answer_with_gains_of_its_own_is_exact_and_leaves_the_others_be(client, tiny_llama):
     plain = client.ask()[1]
-    steered = client.ask(gains=HALF)[1]
+    steered = client.ask(interventions=scales(HALF))[1]
     assert client.of(GenerationStarted)[-1].reused_tokens == 0
     assert steered != plain
-    assert client.ask(gains=HALF)[1] == steered
+    assert client.ask(interventions=scales(HALF))[1] == steered
     assert client.of(GenerationStarted)[-1].reused_tokens > 0, "made with just these"
     assert client.ask()[1] == plain, "the live gains are still 1"
     assert client.of(GenerationStarted)[-1].reused_tokens > 0, "what was made with 1 was kept aside"
     fresh = Client()
     fresh.load(tiny_llama)
-    fresh.send(SetGains(HALF))
+    fresh.send(SetInterventions(scales(HALF)))
     assert fresh.ask()[1] == steered
     assert fresh.engine.close(PATIENCE)
 
@@ -76,24 +84,57 @@ def test_layers_are_shifted_as_heads_are_weighed(client, tiny_llama):
     assert client.ask()[1] == plain
     client.result(SetInterventions(SHIFT))
     assert client.ask(conversation=3)[1] == shifted
-    both = client.ask(gains=HALF, conversation=4)[1]
-    assert both == client.ask(gains=HALF, interventions=Interventions(), conversation=5)[1]
     client.result(Reconfigure(exact(context=100)))
-    assert client.ask(conversation=6)[1] == shifted, "it outlives a change of executor"
-    client.result(SetGains(HALF))
-    assert client.ask(conversation=7)[1] not in (shifted, plain), "gains leave shifts alone"
-    client.result(SetInterventions(Interventions()))
-    assert client.ask(conversation=8)[1] == client.ask(gains=HALF, conversation=9)[1]
-    client.result(SetGains(ONES))
+    assert client.ask(conversation=4)[1] == shifted, "they outlive a change of executor"
+    both = Interventions((*scales(HALF).changes, *SHIFT.changes))
+    client.result(SetInterventions(both))
+    steered = client.ask(conversation=5)[1]
+    assert steered not in (shifted, plain)
+    assert client.ask(interventions=both, conversation=6)[1] == steered
+    client.result(SetInterventions(scales(HALF)))
+    half = client.ask(interventions=scales(HALF), conversation=8)[1]
+    assert client.ask(conversation=7)[1] == half != steered, "they take the place of all others"
+    assert client.ask(interventions=NO_CHANGES, conversation=9)[1] == plain, "its own are none"
+    client.result(SetInterventions(NO_CHANGES))
     assert client.ask(conversation=10)[1] == plain
+
+
+def test_what_is_set_is_told_by_the_names_of_the_model(client):
+    client.result(SetInterventions(scales(HALF)))
+    shift = Shift("blocks.0.hook_resid_post", (0.5,) * 64)
+    told = client.result(SetInterventions(Interventions((shift,))))
+    assert isinstance(told, InterventionsSet)
+    (change,) = told.interventions.changes
+    assert change == replace(shift, site="layers.0.feed_forward.residual")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (Replace("layers.0.attention.heads", ((0.0,) * 64,), (0,)), "rows are put in place where"),
+        (Shift("layers.0.attention.heads", (0.0,) * 64), "only what layers leave is shifted"),
+        (Scale("layers.0.attention.output", 0.0), "only heads, as of"),
+        (Scale("layers.0.attention.heads", 0.0, 9), "has heads 0 to 3, found 9"),
+        (Choose("layers.0.attention.heads", "last", 1), "is no choice of experts"),
+        (Scale("layers.9.attention.heads", 0.0), "did you mean layers.1.attention.heads"),
+    ],
+)
+def test_what_cannot_act_is_refused_and_the_others_stay(client, change, sentence):
+    client.result(SetInterventions(scales(HALF)))
+    halved = client.ask(conversation=1)[1]
+    with pytest.raises(RequestError, match=sentence):
+        client.result(SetInterventions(Interventions((change,))))
+    assert client.of(InterventionsSet)[-1].interventions == scales(HALF)
+    assert sentence in client.refusal(interventions=Interventions((change,)))
+    assert client.ask(conversation=2)[1] == halved
 
 
 def test_gains_set_between_answers_keep_the_cache(client):
     plain = client.ask()[1]
-    client.send(SetGains(HALF))
+    client.send(SetInterventions(scales(HALF)))
     assert client.ask()[1] != plain
     assert client.of(GenerationStarted)[-1].reused_tokens > 0
-    client.send(SetGains(ONES))
+    client.send(SetInterventions(scales(ONES)))
     client.send(Reconfigure(exact(context=100)))
     assert client.ask()[1] == plain
 
@@ -101,17 +142,17 @@ def test_gains_set_between_answers_keep_the_cache(client):
 def test_another_conversation_reuses_nothing_that_other_gains_made(client):
     """What both begin with was computed with the gains of the first."""
     plain = client.ask(conversation=1)[1]
-    client.send(SetGains(HALF))
+    client.send(SetInterventions(scales(HALF)))
     client.ask(conversation=1)
     assert client.of(GenerationStarted)[-1].reused_tokens > 0, "of its own, all is kept"
     steered = client.ask(conversation=2)[1]
     assert client.of(GenerationStarted)[-1].reused_tokens == 0 and steered != plain
-    client.send(SetGains(ONES))
+    client.send(SetInterventions(scales(ONES)))
     assert client.ask(conversation=3)[1] == plain
 
 
 def test_gains_outlive_a_change_of_executor(client):
-    client.send(SetGains(HALF))
+    client.send(SetInterventions(scales(HALF)))
     steered = client.ask()[1]
     client.send(Reconfigure(exact(context=100)))
     assert client.ask()[1] == steered
@@ -131,10 +172,10 @@ def at_step(monkeypatch, number, act):
 
 def test_gains_set_in_the_middle_of_an_answer(monkeypatch, tiny_llama):
     client = Client()
-    at_step(monkeypatch, 5, lambda: client.send(SetGains(NONE)))
+    at_step(monkeypatch, 5, lambda: client.send(SetInterventions(scales(NONE))))
     client.load(tiny_llama)
     live = client.ask()[1]
-    plain = client.ask(gains=ONES)[1]
+    plain = client.ask(interventions=scales(ONES))[1]
     assert live[:5] == plain[:5], "the step that ran is not touched"
     assert live != plain
     assert client.engine.close(PATIENCE)
@@ -142,18 +183,20 @@ def test_gains_set_in_the_middle_of_an_answer(monkeypatch, tiny_llama):
 
 def test_an_answer_with_gains_of_its_own_keeps_them(monkeypatch, tiny_llama):
     client = Client()
-    at_step(monkeypatch, 5, lambda: client.send(SetGains(NONE)))
+    at_step(monkeypatch, 5, lambda: client.send(SetInterventions(scales(NONE))))
     client.load(tiny_llama)
-    own = client.ask(gains=HALF)[1]
-    assert client.ask(gains=HALF)[1] == own
-    assert client.ask()[1] == client.ask(gains=NONE)[1], "the gains that were set meanwhile"
+    own = client.ask(interventions=scales(HALF))[1]
+    assert client.ask(interventions=scales(HALF))[1] == own
+    assert client.ask()[1] == client.ask(interventions=scales(NONE))[1], (
+        "the gains that were set meanwhile"
+    )
     assert client.engine.close(PATIENCE)
 
 
 def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
     monkeypatch.setattr(step_requests, "SERVE_SECONDS", PATIENCE)  # none is cut into slices
     client = Client()
-    requests = (Inspect(2), CompareGains(), Inspect(999))
+    requests = (Inspect(2), ReadEffect(), Inspect(999))
     requests += (FollowToken(3, 1, 2), FollowToken(999, 1, 2))
     handles = []
     at_step(monkeypatch, 4, lambda: handles.extend(map(client.send, requests)))
@@ -162,7 +205,7 @@ def test_requests_are_served_between_two_tokens(monkeypatch, tiny_llama):
     told = [report for report in client.reports if report.command in requests]
     kinds = [(requests.index(report.command), type(report.event)) for report in told]
     assert kinds == [
-        *((0, LensResult), (0, Ended), (1, GainsEffect), (1, Ended), (2, Ended)),
+        *((0, LensResult), (0, Ended), (1, EffectRead), (1, Ended), (2, Ended)),
         *((3, TokenFollowed), (3, Ended), (4, Ended)),
     ]
     last = client.reports.index(told[-1])
@@ -222,10 +265,10 @@ def test_a_defect_ends_its_request_and_not_the_answer(monkeypatch, tiny_llama):
 
 def test_requests_without_an_answer_running(client):
     with pytest.raises(RequestError, match="the cache is empty"):
-        client.result(CompareGains())
+        client.result(ReadEffect())
     client.ask()
-    effect = client.result(SetGains(NONE), CompareGains())
-    assert isinstance(effect, GainsEffect) and effect.kl > 0
+    effect = client.result(SetInterventions(scales(NONE)), ReadEffect())
+    assert isinstance(effect, EffectRead) and effect.kl > 0
     lens = client.result(Inspect(0))
     assert isinstance(lens, LensResult) and lens.position == 0
 
@@ -235,7 +278,7 @@ def test_the_end_of_a_question_says_of_which_tokens_it_was_answered(client):
     counted = client.until_end(client.send(CountTokens(("so",))))
     assert (counted.problem, counted.of_tokens) == ("", None)
     tokens = client.engine.attention().tokens()
-    for question, problem in ((CompareGains(), ""), (Inspect(len(tokens)), "position")):
+    for question, problem in ((ReadEffect(), ""), (Inspect(len(tokens)), "position")):
         ended = client.until_end(client.send(question))
         assert ended.of_tokens == tokens and len(tokens) > 3
         assert problem in ended.problem and bool(problem) == bool(ended.problem)
@@ -243,26 +286,23 @@ def test_the_end_of_a_question_says_of_which_tokens_it_was_answered(client):
 
 def test_requests_without_a_model():
     client = Client()
-    commands = (Inspect(0), FollowToken(0, 0, 0), CompareGains(), SetGains(ONES))
+    commands = (
+        Inspect(0),
+        FollowToken(0, 0, 0),
+        ReadEffect(),
+        SetInterventions(scales(ONES)),
+    )
     for handle in [client.send(command) for command in commands]:
         with pytest.raises(RequestError, match="no model is loaded"):
             handle.result(PATIENCE)
         assert "no model is loaded" in client.until(Ended).problem
-    assert not client.of((LensResult, TokenFollowed, GainsEffect))
+    assert not client.of((LensResult, TokenFollowed, EffectRead))
     assert client.engine.close(PATIENCE)
-
-
-def test_gains_of_another_shape(client):
-    text = "gains: expected 2 layers of 4 heads each"
-    with pytest.raises(RequestError, match=f"^{text}$"):
-        client.result(SetGains(((1.0,),)))
-    assert client.refusal(gains=((1.0,),)) == text
-    assert client.ask()[0].stop_reason == "length"
 
 
 def test_a_new_model_begins_with_gains_of_1(client, tiny_llama):
     plain = client.ask()[1]
-    client.send(SetGains(HALF))
+    client.send(SetInterventions(scales(HALF)))
     client.load(tiny_llama)
     assert client.ask()[1] == plain
 
@@ -341,9 +381,9 @@ def test_gains_go_on_where_the_device_fails(monkeypatch, tiny_llama):
     monkeypatch.setattr(backends, "choose", lambda *_: backends.ExecutorChoice("vulkan", ""))
     monkeypatch.setattr(backends, "device_name", lambda choice: "planted")
     client.load(tiny_llama, exact("vulkan"))
-    moved = client.ask(gains=HALF)[1]
+    moved = client.ask(interventions=scales(HALF))[1]
     assert client.of(ExecutorChanged)
-    assert client.ask(gains=HALF)[1] == moved
+    assert client.ask(interventions=scales(HALF))[1] == moved
     assert client.ask()[1] != moved
     assert client.engine.close(PATIENCE)
 

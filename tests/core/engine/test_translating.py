@@ -12,6 +12,7 @@ from llm_lite.core.generation.translation import longest_target
 from llm_lite.core.inspect.attention import head_maps
 from llm_lite.core.loading.beside import translator_of
 from llm_lite.core.messages import (
+    NO_CHANGES,
     CacheStatus,
     Cancel,
     ConversationRead,
@@ -19,6 +20,7 @@ from llm_lite.core.messages import (
     ExportMaps,
     Generate,
     GenerationFinished,
+    Interventions,
     Logged,
     MapsExported,
     MeasureDivergence,
@@ -31,13 +33,15 @@ from llm_lite.core.messages import (
     ReadTarget,
     Reconfigure,
     SaveCache,
-    SetGains,
+    SetInterventions,
     SourceRead,
     StepProfiled,
     TargetFinished,
     TargetGrown,
     Translate,
 )
+from llm_lite.core.messages.gains import with_gains
+from llm_lite.core.messages.interventions import Shift
 from llm_lite.core.records import replace
 from tests.children import PATIENCE
 from tests.core.engine_client import HELLO, Hook
@@ -226,7 +230,7 @@ def test_heads_of_each_part_are_weighed(client, model, part):
     info = client.load(model, exact("cpu")).model
     assert len(gains_of(info, part, 0.0)) == info.gain_rows
     first, _ = translated(client)
-    client.send(SetGains(gains_of(info, part, 0.0)))
+    client.send(SetInterventions(weighed(info, part, 0.0)))
     other, _ = translated(client)
     assert abs(other.score - first.score) > 1e-4
     client.send(Reconfigure(exact("cpu", mode="fp32")))
@@ -234,14 +238,27 @@ def test_heads_of_each_part_are_weighed(client, model, part):
     client.until(CacheStatus)
     again, _ = translated(client)
     assert again.score == pytest.approx(other.score, abs=1e-4)
-    client.send(SetGains(gains_of(info, part, 1.0)))
+    client.send(SetInterventions(weighed(info, part, 1.0)))
     assert translated(client)[0].score == pytest.approx(first.score, abs=1e-5)
 
 
-def test_gains_of_too_few_rows_are_refused(client, model):
+def weighed(info, part, value):
+    return with_gains(NO_CHANGES, gains_of(info, part, value), info)
+
+
+def test_what_does_not_fit_an_encoder_decoder_is_refused(client, model):
     info = client.load(model, exact("cpu")).model
-    with pytest.raises(RequestError, match="gains: expected"):
-        client.result(SetGains(gains_of(info, 0, 0.0)[:-1]))
+    off = weighed(info, 2, 0.0)
+    told = client.result(SetInterventions(off))
+    assert told.interventions == off and off.changes[0].site == "encoder.layers.0.attention.heads"
+    for site, sentence in (
+        ("layers.0.attention.heads", "did you mean"),
+        ("encoder.layers.0.feed_forward.residual", "which is not shifted"),
+        ("decoder.layers.0.feed_forward.residual", "whose layers cannot be shifted here"),
+    ):
+        shift = Shift(site, (1.0,) * info.width)
+        with pytest.raises(RequestError, match=sentence):
+            client.result(SetInterventions(Interventions((shift,))))
 
 
 def test_long_work_of_an_encoder_decoder(client, model):

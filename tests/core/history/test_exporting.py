@@ -24,7 +24,8 @@ from llm_lite.core.history.exchange.html import to_html
 from llm_lite.core.history.exchange.importing import read_conversations
 from llm_lite.core.history.exchange.markdown import answer_to_markdown, to_markdown
 from llm_lite.core.history.history import renumbered
-from llm_lite.core.messages import GenerationStats, SamplingOptions
+from llm_lite.core.messages import GenerationStats, Interventions, SamplingOptions
+from llm_lite.core.messages.interventions import Scale, Shift
 from llm_lite.core.records import replace
 from tests.core.history.talks import END, RUN, add_talk
 
@@ -36,7 +37,13 @@ RUNS = st.none() | st.builds(
     mode=TEXT,
     threads=st.integers(0, 64),
     sampling=st.none() | st.builds(SamplingOptions, seed=st.none() | st.integers(0, 1 << 32)),
-    gains=st.none() | st.just(((1.0, 0.5), (0.0, 2.0))),
+    interventions=st.sampled_from(
+        [
+            Interventions(),
+            Interventions((Scale("layers.0.attention.heads", 0.5, 1),), "A"),
+            Interventions((Shift("layers.0.feed_forward.residual", (0.5, -1.0)),)),
+        ]
+    ),
     thinking=st.booleans(),
 )
 ENDS = st.none() | st.builds(

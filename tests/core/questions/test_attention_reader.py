@@ -7,11 +7,18 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.attention import head_maps
-from llm_lite.core.messages import AttentionRows, Logged, ReadAttentionRows, SetGains, TokenDecoded
+from llm_lite.core.messages import (
+    AttentionRows,
+    Logged,
+    ReadAttentionRows,
+    SetInterventions,
+    TokenDecoded,
+)
 from llm_lite.core.questions import attention_reader
 from llm_lite.core.questions.attention_reader import AttentionRowsReader
 from llm_lite.core.questions.runner_replay import Readers, RunnerReplay
 from llm_lite.core.records import replace
+from tests.changes import scales
 from tests.core.engine.test_step_requests import Client, at_step
 from tests.core.engine_client import PATIENCE
 from tests.core.inspect.test_attention import CHUNK, RING, parts, session_of, source_of  # noqa: F401
@@ -242,7 +249,7 @@ def test_in_the_middle_of_an_answer_the_last_look_counts(monkeypatch, tiny_llama
     def look_twice():
         looks.append(client.send(ReadAttentionRows(1, "from", "layer-mean")))
         looks.append(client.send(ReadAttentionRows(2, "from", "rollout")))
-        client.send(SetGains(((1.0,) * 4,) * 2))
+        client.send(SetInterventions(scales(((1.0,) * 4,) * 2)))
 
     at_step(monkeypatch, 3, look_twice)
     client.load(tiny_llama)

@@ -180,7 +180,7 @@ def test_other_gains(recurrent_folder):
         session = runner.session
         session.prefill([40, 41])
         session.set_gains(tuple((0.5,) * len(row) for row in session.gains))
-        with pytest.raises(RequestError, match="other weights or gains"):
+        with pytest.raises(RequestError, match="other weights or interventions"):
             asked(ReadStates(0, 0), runner)
 
 

@@ -20,7 +20,6 @@ from llm_lite.core.messages import (
     CacheRewritten,
     ChatMessage,
     Command,
-    CompareGains,
     CountTokens,
     Ended,
     FollowToken,
@@ -30,6 +29,7 @@ from llm_lite.core.messages import (
     LensResult,
     MeasureCache,
     ReadAttentionRows,
+    ReadEffect,
     ReadRouting,
     ReadStates,
     RoutingRead,
@@ -382,8 +382,8 @@ _SCORES = {name: np.ones((2, 3), np.float32) for name in SCORES}
         (_PATCH, _PATCHED | {"before": _TWO * np.nan}, "before: expected finite numbers"),
         (_PATCH, _PATCHED | {"texts": np.array(["a"])}, "texts: expected 2, found 1"),
         (_PATCH, _PATCHED | {"tokens": np.ones(9, np.int32)}, "tokens: expected 1 to 2, found"),
-        (CompareGains(), {"kl": 0.5}, ""),
-        (CompareGains(), {"kl": np.nan}, "kl: expected a number from 0 on, found nan"),
+        (ReadEffect(), {"kl": 0.5}, ""),
+        (ReadEffect(), {"kl": np.nan}, "kl: expected a number from 0 on, found nan"),
     ],
 )
 def test_answers_that_are_of_something_else(

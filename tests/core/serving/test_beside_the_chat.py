@@ -14,11 +14,12 @@ from llm_lite.core.messages import (
     GenerationFinished,
     Reconfigure,
     SamplingOptions,
-    SetGains,
+    SetInterventions,
     StopServing,
 )
 from llm_lite.core.records import replace
 from tests.asking import served_maps
+from tests.changes import scales
 from tests.children import PATIENCE
 from tests.core.engine_client import HELLO, Hook
 from tests.core.serving.clients import Asked, serve
@@ -90,7 +91,7 @@ def test_as_in_caches_of_their_own(client, served_model, speculate):
     """The chat with gains and drafts, beside clients who have neither, and before anybody
     serves."""
     client.load(served_model, exact(speculate=speculate))
-    client.send(SetGains(GAINS[1]))
+    client.send(SetInterventions(scales(GAINS[1])))
     alone = client.ask(STORY, LONG)[1]
     service = serve(client, parallel=PARALLEL)
     answers = [Asked(service, tokens=tokens, sampling=LONG).tokens() for tokens in PROMPTS]
@@ -104,7 +105,7 @@ def test_vectors_are_without_the_gains_of_the_chat(client, served_model):
     client.load(served_model, exact())
     service = serve(client, parallel=PARALLEL)
     before = service.embed(PROMPTS).vectors
-    client.send(SetGains(GAINS[1])).result(PATIENCE)
+    client.send(SetInterventions(scales(GAINS[1]))).result(PATIENCE)
     assert np.array_equal(service.embed(PROMPTS).vectors, before)
 
 

@@ -14,11 +14,12 @@ from llm_lite.core.messages import (
     Reconfigure,
     SamplingOptions,
     ServingChanged,
-    SetGains,
+    SetInterventions,
     StartServing,
     StopServing,
 )
 from llm_lite.core.plan.step import PAGE
+from tests.changes import scales
 from tests.children import PATIENCE
 from tests.core.engine_client import Hook
 from tests.core.serving.clients import Asked, serve
@@ -56,7 +57,7 @@ def same(found, known):
 def test_conversation_gains_and_maps_stay(client, device, served_model, backend):
     client.engine.device_lost(device)
     client.load(served_model, exact(backend, speculate="off"))
-    client.send(SetGains(GAINS[1]))
+    client.send(SetInterventions(scales(GAINS[1])))
     client.ask(STORY, SHORT)
     known = seen_of(client)
     serve(client, parallel=2)

@@ -7,6 +7,7 @@ from llm_lite.core.errors import RequestError
 from llm_lite.core.inspect.expert_choices import Routing
 from llm_lite.core.messages import ReadRouting
 from tests.asking import asked as asked_of
+from tests.changes import scales
 from tests.core.serving.clients import Asked, serve
 from tests.families import VOCABULARY, family_of
 from tests.family_checks import write_case
@@ -36,11 +37,13 @@ def test_each_answer_has_its_own_switches(client, device, mixture, backend):
     service = serve(client, parallel=3)
     wanted = [None, switched(info, 1, 2, choice=2.0), switched(info, 0, 4, share=0.0)]
     asked = [(prompt, gains) for gains in wanted for prompt in PROMPTS]
-    together = [Asked(service, tokens=prompt, gains=gains) for prompt, gains in asked]
+    together = [
+        Asked(service, tokens=prompt, interventions=scales(gains)) for prompt, gains in asked
+    ]
     found = [one.tokens() for one in together]
     told = []
     for (prompt, gains), said in zip(asked, found, strict=True):
-        one = Asked(service, tokens=prompt, gains=gains)
+        one = Asked(service, tokens=prompt, interventions=scales(gains))
         assert one.tokens() == said
         told.append(Routing.of(service.ask(one.response, ReadRouting())))
     with running(mixture, exact("numpy")) as runner:
@@ -65,8 +68,8 @@ def test_what_there_is_not_is_named(client, mixture, served_model):
     assert late.first == 4
     with pytest.raises(RequestError, match="position 99 is not in the cache"):
         service.ask(answer.response, ReadRouting(99))
-    with pytest.raises(RequestError, match="2 layers of 6 heads each, and 2 of 18 numbers for 9"):
-        Asked(service, tokens=PROMPTS[0], gains=((1.0,) * 6,) * 2)
+    with pytest.raises(RequestError, match="experts 0 to 8, found 9"):
+        Asked(service, tokens=PROMPTS[0], interventions=scales((*((1.0,) * 6,) * 2, (0.0,) * 20)))
     client.load(served_model, exact("cpu"))
     answer = Asked(service := serve(client), tokens=(5, 6, 7))
     answer.finished()

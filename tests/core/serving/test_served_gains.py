@@ -5,12 +5,13 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.sampling import likeliest
-from llm_lite.core.messages import CompareGains, Inspect
+from llm_lite.core.messages import Inspect, ReadEffect
 from llm_lite.core.messages.interventions import LiveChanges
 from llm_lite.core.plan.step import PAGE
 from llm_lite.core.questions.activations import ReadActivations
 from llm_lite.core.serving.pages import first_name
 from tests.asking import asked, lens
+from tests.changes import scales
 from tests.core.serving.clients import GREEDY, Asked, serve
 from tests.runners import BACKENDS, exact, running
 
@@ -42,9 +43,9 @@ def test_each_answer_has_its_own_gains(client, device, served_model, backend):
     client.load(served_model, exact(backend))
     service = serve(client, parallel=3)
     asked = [(p, gains) for gains in GAINS for p in (PROMPT, OTHER)]
-    together = [Asked(service, tokens=p, gains=gains) for p, gains in asked]
+    together = [Asked(service, tokens=p, interventions=scales(gains)) for p, gains in asked]
     found = [one.tokens() for one in together]
-    alone = [Asked(service, tokens=p, gains=gains).tokens() for p, gains in asked]
+    alone = [Asked(service, tokens=p, interventions=scales(gains)).tokens() for p, gains in asked]
     assert found == alone
     expected = [in_the_chat(served_model, backend, device, *one) for one in asked]
     assert found == expected
@@ -54,13 +55,16 @@ def test_each_answer_has_its_own_gains(client, device, served_model, backend):
 def test_pages_are_shared_by_answers_of_the_same_gains_only(client, served_model):
     client.load(served_model, exact())
     service = serve(client, parallel=2)
-    found = [Asked(service, tokens=PROMPT, gains=g) for g in (None, GAINS[1], GAINS[1], None)]
+    found = [
+        Asked(service, tokens=PROMPT, interventions=scales(g))
+        for g in (None, GAINS[1], GAINS[1], None)
+    ]
     reused = []
     for one in found:
         one.finished()
         reused.append(one.started.reused_tokens // PAGE)
     assert sorted(reused) == [0, 0, 2, 2]
-    again = Asked(service, tokens=PROMPT, gains=GAINS[1])
+    again = Asked(service, tokens=PROMPT, interventions=scales(GAINS[1]))
     assert again.finished().stats.reused_tokens == 2 * PAGE
     names = {first_name(LiveChanges(gains)) for gains in GAINS}
     assert len(names) == len(GAINS)
@@ -72,8 +76,10 @@ def test_the_lens_of_an_answer_sees_its_gains(client, device, served_model, back
     client.load(served_model, exact(backend))
     service = serve(client, parallel=1)
     for gains in GAINS:
-        Asked(service, tokens=OTHER, gains=gains, response="looked at").finished()
-        Asked(service, tokens=OTHER, gains=GAINS[3]).finished()  # which takes the slot
+        Asked(service, tokens=OTHER, interventions=scales(gains), response="looked at").finished()
+        Asked(
+            service, tokens=OTHER, interventions=scales(GAINS[3])
+        ).finished()  # which takes the slot
         held = service.answer_tokens("looked at").tokens
         rows = service.ask("looked at", Inspect(len(held) - 1, 3)).rows
         with running(served_model, exact()) as runner:
@@ -89,15 +95,15 @@ def test_drafts_of_an_answer_with_gains_change_nothing(client, served_model):
     found = []
     for speculate in ("off", "lookup"):
         service = serve(client, speculate=speculate, parallel=1)
-        found.append(Asked(service, tokens=twice, gains=GAINS[2]).tokens())
+        found.append(Asked(service, tokens=twice, interventions=scales(GAINS[2])).tokens())
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
     ("gains", "words"),
     [
-        (GAINS[1][:1], "expected 2 layers of 4 heads"),
-        (((1.0,) * 3,) * 2, "expected 2 layers of 4 heads"),
+        (((1.0,) * 4, (1.0,) * 4, (0.0,) * 4), "no site 'layers.2.attention.heads'"),
+        (((0.0,) * 5,) * 2, "heads 0 to 3, found 4"),
         (((np.nan,) * 4,) * 2, "finite"),
     ],
 )
@@ -105,7 +111,7 @@ def test_gains_that_are_not_of_the_model_are_refused(client, served_model, gains
     client.load(served_model, exact())
     service = serve(client, parallel=1)
     with pytest.raises(RequestError, match=words):
-        Asked(service, tokens=OTHER, gains=gains)
+        Asked(service, tokens=OTHER, interventions=scales(gains))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -115,15 +121,17 @@ def test_the_effect_and_activations_of_an_answer_are_of_its_gains(
     client.engine.device_lost(device)
     client.load(served_model, exact(backend))
     service = serve(client, parallel=1)
-    Asked(service, tokens=PROMPT, gains=GAINS[2], response="r").finished()
-    Asked(service, tokens=OTHER, gains=GAINS[1]).finished()  # in the only place of gains
+    Asked(service, tokens=PROMPT, interventions=scales(GAINS[2]), response="r").finished()
+    Asked(
+        service, tokens=OTHER, interventions=scales(GAINS[1])
+    ).finished()  # in the only place of gains
     site = "layers.1.attention.output"
-    effect, found = service.ask("r", CompareGains()), service.ask("r", ReadActivations((site,), 9))
-    assert service.ask("r", CompareGains()) == effect, "the steps of one leave no gains behind"
+    effect, found = service.ask("r", ReadEffect()), service.ask("r", ReadActivations((site,), 9))
+    assert service.ask("r", ReadEffect()) == effect, "the steps of one leave no gains behind"
     with running(served_model, exact(backend), device=device) as runner:
         runner.session.set_gains(GAINS[2], throughout=True)
         runner.session.prefill(service.answer_tokens("r").tokens)
         expected = asked(ReadActivations((site,), 9), runner).values[site]
-        assert effect.kl == pytest.approx(asked(CompareGains(), runner).kl, rel=1e-3)
+        assert effect.kl == pytest.approx(asked(ReadEffect(), runner).kl, rel=1e-3)
     assert effect.kl > 1e-3
     np.testing.assert_allclose(found.values[site], expected, atol=1e-3)

@@ -12,6 +12,7 @@ from llm_lite.desktop.features.history.state import ConversationRow
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.steer.model import Steer
 from llm_lite.desktop.widgets.by_keyboard import cell
+from tests.changes import gains_in
 from tests.desktop.headless import READY
 
 KEY = imgui.Key
@@ -172,7 +173,7 @@ def test_a_head_is_ablated_with_the_keyboard(headless):
         go(one, KEY.down_arrow)
         go(one, KEY.right_arrow)
         go(one, KEY.space)
-    assert any(0.0 in row for row in one.state.steering.gains)
+    assert any(0.0 in row for row in gains_in(one.state))
 
 
 def test_a_cell_is_a_control_only_on_the_way_of_the_keyboard(headless):

@@ -6,16 +6,16 @@ import pytest
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
+    NO_CHANGES,
     Alternative,
     AnswerDivergence,
     AttentionRows,
     Cancel,
     ChatMessage,
     CompareAnswer,
-    CompareGains,
     ConversationRead,
+    EffectRead,
     Ended,
-    GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
@@ -27,7 +27,8 @@ from llm_lite.core.messages import (
     PromptToken,
     Read,
     ReadAttentionRows,
-    SetGains,
+    ReadEffect,
+    SetInterventions,
     TokenDecoded,
 )
 from llm_lite.core.records import replace
@@ -51,6 +52,7 @@ from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, XRay, unread
 from llm_lite.desktop.features.tree import model as forking
 from llm_lite.desktop.features.tree import model as switching
+from tests.changes import weighed
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.other_versions import others
 from tests.desktop.program.test_state import READY, STATS, asked, play
@@ -58,9 +60,8 @@ from tests.desktop.program.test_state import READY, STATS, asked, play
 OTHER = Alternative(9, " other", 0.2)
 BEST = (Alternative(11, "one", 0.5), OTHER)
 PROMPT = tuple(PromptToken(n, t, o) for n, (t, o) in enumerate([("<s>", -1), ("hi", 0)]))
-ABLATED = ((0.0, *(1.0,) * 8), *((1.0,) * 9,) * 29)
+ABLATED = weighed(((0.0, *(1.0,) * 8), *((1.0,) * 9,) * 29), MODEL)
 IDS = (11, 12, 13)
-ONES = ((1.0,) * 9,) * 30
 WHOLE = (
     GenerationStarted(2, 0, PROMPT),
     TokenDecoded(14, "other", 0.5, 3),
@@ -278,31 +279,31 @@ def test_nothing_is_changed_under_an_answer_that_is_being_written(action):
 
 
 def test_gains_are_told_at_once_and_their_effect_is_asked_one_at_a_time():
-    half = (((0.5,) * 9), *((1.0,) * 9,) * 29)
+    half = weighed((((0.5,) * 9), *((1.0,) * 9,) * 29), MODEL)
     state, commands = play(answered(), steering.Steer(half), steering.Steer(ABLATED))
-    assert commands == [SetGains(half), SetGains(ABLATED)]
-    asks = EFFECT.wanted(state, CompareGains())
+    assert commands == [SetInterventions(half), SetInterventions(ABLATED)]
+    asks = EFFECT.wanted(state, ReadEffect())
     state, (first,) = play(state, *asks)
-    assert EFFECT.wanted(state, CompareGains()) == [], "one at a time"
-    state, _ = play(state, (GainsEffect(0.5), first), (Ended(), first))
-    assert EFFECT.answer(state).kl == 0.5 and EFFECT.wanted(state, CompareGains()) == []
+    assert EFFECT.wanted(state, ReadEffect()) == [], "one at a time"
+    state, _ = play(state, (EffectRead(0.5), first), (Ended(), first))
+    assert EFFECT.answer(state).kl == 0.5 and EFFECT.wanted(state, ReadEffect()) == []
     state, _ = play(state, steering.Steer(half))
-    assert EFFECT.answer(state) is None, "it is of other gains"
-    state, (second,) = play(state, *EFFECT.wanted(state, CompareGains()))
-    state, _ = play(state, (GainsEffect(9.0), first), (GainsEffect(0.75), second))
+    assert EFFECT.answer(state) is None, "it is of other interventions"
+    state, (second,) = play(state, *EFFECT.wanted(state, ReadEffect()))
+    state, _ = play(state, (EffectRead(9.0), first), (EffectRead(0.75), second))
     state, _ = play(state, (Ended(), second))
     assert EFFECT.answer(state).kl == 0.75
-    state, commands = play(state, (Ended(), second), steering.Steer(None))
-    assert commands == [SetGains(ONES)] and EFFECT.answer(state) is None
-    assert play(state, steering.Steer(ONES))[0].steering.gains is None
+    state, commands = play(state, (Ended(), second), steering.Steer(NO_CHANGES))
+    assert commands == [SetInterventions(NO_CHANGES)] and EFFECT.answer(state) is None
+    assert play(state, steering.Steer(NO_CHANGES))[0].steering.interventions == NO_CHANGES
 
 
 def test_another_model_begins_unsteered():
     other = replace(MODEL, path="/models/other.gguf")
     steered, _ = play(answered(), steering.Steer(ABLATED))
     state, commands = play(steered, ModelLoaded(other, EXECUTOR, 1.0))
-    assert state.steering.gains is None
-    assert not [command for command in commands if isinstance(command, SetGains)]
+    assert state.steering.interventions == NO_CHANGES
+    assert not [command for command in commands if isinstance(command, SetInterventions)]
 
 
 def test_the_conversations_gains_come_back_with_their_model():
@@ -313,8 +314,9 @@ def test_the_conversations_gains_come_back_with_their_model():
         ModelLoaded(other, EXECUTOR, 1.0),
         ModelLoaded(MODEL, EXECUTOR, 1.0),
     )
-    assert state.steering.gains == ABLATED
-    assert [c for c in commands if isinstance(c, SetGains)] == [SetGains(ABLATED)] * 2
+    assert state.steering.interventions == ABLATED
+    told = [c.interventions for c in commands if isinstance(c, SetInterventions)]
+    assert told == [ABLATED] * 2
 
 
 def test_the_steered_answer_has_the_random_numbers_of_the_first():
@@ -322,7 +324,7 @@ def test_the_steered_answer_has_the_random_numbers_of_the_first():
     assert commands == [], "there is nothing to compare without gains"
     state, commands = play(state, steering.Steer(ABLATED), steering.AnswerSteered())
     command = commands[-1]
-    assert (command.gains, command.messages) == (ABLATED, (ChatMessage("user", "hi"),))
+    assert (command.interventions, command.messages) == (ABLATED, (ChatMessage("user", "hi"),))
     assert command.sampling == others(state, 1)[0].sampling
     assert command.sampling.seed is not None
     assert state.comparing.base == others(state, 1)[0].id
@@ -343,7 +345,9 @@ def test_two_answers_are_compared_over_all_that_the_first_says():
     (asked,) = [c for c in commands if isinstance(c, CompareAnswer)]
     assert asked.asked.messages == (ChatMessage("user", "hi"),)
     assert asked.tokens == tuple(token.id for token in first.messages[1].tokens) != ()
-    assert asked.gains == (None, ABLATED) and steering.DIVERGENCE.answered(state) is None
+    assert (
+        asked.interventions == (NO_CHANGES, ABLATED) and steering.DIVERGENCE.answered(state) is None
+    )
     assert play(state, (AnswerDivergence((9.0,)), replace(asked, tokens=())))[0] == state
     state, commands = play(state, (AnswerDivergence((0.5, 1.5)), asked), (Ended(), asked))
     assert steering.DIVERGENCE.answer(state).kl == (0.5, 1.5) and commands == []

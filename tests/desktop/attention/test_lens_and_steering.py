@@ -5,15 +5,18 @@ from imgui_bundle import imgui
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
+    NO_CHANGES,
     Alternative,
-    CompareGains,
-    GainsEffect,
+    EffectRead,
     Generate,
     Inspect,
+    Interventions,
     LensRow,
     LoadModel,
-    SetGains,
+    ReadEffect,
+    SetInterventions,
 )
+from llm_lite.core.messages.interventions import Scale
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
 from llm_lite.desktop.features.attention.state import AttentionChoice
@@ -23,6 +26,7 @@ from llm_lite.desktop.features.program.state import AppState, Message, Running, 
 from llm_lite.desktop.features.steer.model import Steer
 from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokens.lens import LENS, _position, leads_words, settled
+from tests.changes import gains_in, scales
 from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_answers import lens
 from tests.desktop.fake_engine import FakeEngine
@@ -72,24 +76,23 @@ def test_heads_are_ablated_weighed_and_restored(talk):
     one, engine = talk
     one.driver.click("tab.steer")
     one.driver.click("steer.2.4")
-    (gains,) = (command.gains for command in sent(engine, SetGains))
-    assert gains[2] == (1.0,) * 4 + (0.0,) + (1.0,) * 4
-    assert all(row == (1.0,) * 9 for n, row in enumerate(gains) if n != 2)
+    (changes,) = (command.interventions for command in sent(engine, SetInterventions))
+    assert changes == Interventions((Scale("layers.2.attention.heads", 0.0, 4),), MODEL.name)
     one.driver.wait("the effect", lambda s: EFFECT.answer(s) is not None)
     drag(one, "steer.1.0", 50)
-    assert one.state.steering.gains[1][0] == pytest.approx(1.6, abs=0.02)
+    assert gains_in(one.state)[1][0] == pytest.approx(1.6, abs=0.02)
     drag(one, "steer.1.0", -400)
-    assert one.state.steering.gains[1][0] == 0.0
+    assert gains_in(one.state)[1][0] == 0.0
     one.driver.click("steer.2.4")
-    assert one.state.steering.gains[2] == (1.0,) * 9
+    assert gains_in(one.state)[2] == (1.0,) * 9
     one.driver.click("steer.layer.3")
     one.driver.click("steer.layer.3")
-    assert one.state.steering.gains[3] == (0.0,) * 9
+    assert gains_in(one.state)[3] == (0.0,) * 9
     one.driver.click("steer.span.1")
-    assert one.state.steering.gains[3] == pytest.approx((1.0,) * 3 + (0.0,) * 6, abs=0.1)
+    assert gains_in(one.state)[3] == pytest.approx((1.0,) * 3 + (0.0,) * 6, abs=0.1)
     one.driver.click("steer.reset")
-    assert one.state.steering.gains is None
-    assert set(sum(sent(engine, SetGains)[-1].gains, ())) == {1.0}
+    assert one.state.steering.interventions == NO_CHANGES
+    assert sent(engine, SetInterventions)[-1].interventions == NO_CHANGES
 
 
 def test_the_steered_answer_stands_beside_the_first(talk):
@@ -103,7 +106,7 @@ def test_the_steered_answer_stands_beside_the_first(talk):
     one.driver.wait("the answer", lambda s: not s.busy, pace=0)
     one.driver.frames(2)
     (command,) = sent(engine, Generate)
-    assert command.gains == one.state.steering.gains
+    assert command.interventions == one.state.steering.interventions
     base, other = others(one.state, 1)[0], one.state.messages[1]
     assert first_difference(base, other) == 2
     one.driver.click("compare.close")
@@ -164,7 +167,7 @@ def test_the_lens_asks_of_the_token_that_is_held(talk):
     one.driver.frames(2)
     assert one.driver.shows("lens.table")
     assert settled(lens()) == 20
-    one.program.do(Steer(((0.0,) * 9,) * 30))
+    one.program.do(Steer(scales(((0.0,) * 9,) * 30)))
     one.driver.frames(3)
     assert len(sent(engine, Inspect)) == 3, "with other gains the layers say something else"
 
@@ -189,8 +192,8 @@ def test_the_effect_of_gains_is_told_whole(headless, wide):
     gains = ((0.5,) * MODEL.heads,) * MODEL.layers
     one = headless(with_cached(state, used=5), size=(1600, 900))
     one.driver.click("tab.steer")
-    one.program.do(Steer(gains))
-    one.program.state = with_answer(one.state, EFFECT, CompareGains(), GainsEffect(1.25))
+    one.program.do(Steer(scales(gains)))
+    one.program.state = with_answer(one.state, EFFECT, ReadEffect(), EffectRead(1.25))
     one.driver.frames(3)
     _, _, right, _ = one.driver.rect("view.steer")
     assert one.driver.rect("steer.effect")[2] <= right

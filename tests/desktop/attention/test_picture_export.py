@@ -12,8 +12,8 @@ from llm_lite.desktop.features.attention import map_pictures
 from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import Send
-from llm_lite.desktop.features.export_picture.view import SavePaths, default_path
 from llm_lite.desktop.features.encoder.model import ENCODED
+from llm_lite.desktop.features.export_picture.view import SavePaths, default_path
 from llm_lite.desktop.features.program.model import ExportAttention
 from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay

@@ -1,11 +1,19 @@
 """Presets: kept, chosen, brought and taken as files; files of others are read with care."""
 
+import json
 import math
 
 import pytest
 
 from llm_lite.core.errors import FileError
-from llm_lite.core.messages import EngineOptions, Reconfigure, SamplingOptions, SetGains
+from llm_lite.core.messages import (
+    EngineOptions,
+    Interventions,
+    Reconfigure,
+    SamplingOptions,
+    SetInterventions,
+)
+from llm_lite.core.messages.interventions import Scale, Shift
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.presets.host import PresetFiles, file_name, read, write
 from llm_lite.desktop.features.presets.model import (
@@ -20,6 +28,7 @@ from llm_lite.desktop.features.presets.model import (
 )
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState
+from tests.changes import weighed
 from tests.desktop.fake_model import MODEL
 
 FULL = Preset(
@@ -29,7 +38,13 @@ FULL = Preset(
         temperature=1.0, stop=("\n\n", "User:"), logit_bias=((5, -100.0),), json_schema="{}", seed=3
     ),
     "int8",
-    ((1.0, 0.0), (0.5, 1.0)),
+    Interventions(
+        (
+            Scale("layers.0.attention.heads", 0.0, 1),
+            Shift("layers.1.attention.output", (0.5, -1.0)),
+        ),
+        "Another",
+    ),
 )
 
 
@@ -62,6 +77,21 @@ def test_a_name_stays_within_the_folder(name, kept):
     assert file_name(name) == kept
 
 
+def test_an_older_preset_has_gains(tmp_path):
+    """They fit a model that has such heads."""
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({"name": "old", "gains": [[1, 0.5], [0, 1]]}))
+    old = read(path)
+    assert old.interventions == Interventions(
+        (Scale("layers.0.attention.heads", 0.5, 1), Scale("layers.1.attention.heads", 0.0, 0))
+    )
+    state, _ = act(UsePreset(old), AppState(model=MODEL), 0.0)
+    assert state.steering.interventions == replace(old.interventions, model=MODEL.name)
+    small = replace(MODEL, layers=1)
+    state, _ = act(UsePreset(old), AppState(model=small), 0.0)
+    assert not state.steering.interventions and "another model" in state.notices[-1].text
+
+
 BROKEN = {
     "[]": "expected a JSON object",
     '{"name": 5}': "name: expected a short text",
@@ -75,6 +105,7 @@ BROKEN = {
     '{"sampling": {"stop": "a"}}': "sampling.stop: expected a list",
     '{"sampling": {"logit_bias": [[1]]}}': "sampling.logit_bias: expected a list",
     '{"sampling": {"tempreature": 1}}': "sampling has a field 'tempreature'",
+    '{"interventions": {"changes": [{"kind": "bend"}]}}': "interventions.changes[0].kind",
     '{"gains": [1]}': "gains[0]: expected a list, found 1",
     '{"gains": [[1], ["a"]]}': "gains[1][0]: expected a number from -100 to 100, found 'a'",
     '{"gains": [[1e99]]}': "gains[0][0]: expected a number from -100 to 100, found 1e+99",
@@ -97,17 +128,17 @@ def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
 
 
 def test_using_one_changes_all_that_it_holds():
-    gains = ((0.5,) * MODEL.heads,) * MODEL.layers
+    changes = weighed(((0.5,) * MODEL.heads,) * MODEL.layers, MODEL)
     state = AppState(model=MODEL, options=EngineOptions())
-    state, commands = act(UsePreset(replace(FULL, gains=gains)), state, 0.0)
+    state, commands = act(UsePreset(replace(FULL, interventions=changes)), state, 0.0)
     assert (state.system_prompt, state.sampling) == (FULL.system_prompt, FULL.sampling)
     assert state.options.mode == "int8"
     assert [type(command) for command in commands][:1] == [Reconfigure]
-    assert SetGains(gains) in commands
+    assert SetInterventions(changes) in commands
 
 
-def test_gains_of_another_model_are_left_out_with_a_sentence():
+def test_interventions_of_another_model_are_left_out_with_a_sentence():
     state, commands = act(UsePreset(FULL), AppState(model=MODEL), 0.0)
-    assert not any(isinstance(command, SetGains) for command in commands)
-    assert "another model's heads" in state.notices[-1].text
+    assert not any(isinstance(command, SetInterventions) for command in commands)
+    assert "are for another model" in state.notices[-1].text
     assert math.isfinite(state.sampling.temperature)

@@ -4,7 +4,13 @@ put in; late answers are dropped."""
 import pytest
 from imgui_bundle import imgui
 
-from llm_lite.core.messages import CompareTexts, EncodeText, Ended, ExecutorChanged, SetGains
+from llm_lite.core.messages import (
+    CompareTexts,
+    EncodeText,
+    Ended,
+    ExecutorChanged,
+    SetInterventions,
+)
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import Send
@@ -20,6 +26,7 @@ from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.steer.model import Steer
 from llm_lite.desktop.features.tokens.view import legend
+from tests.changes import weighed
 from tests.desktop.encoding_fake import MASK, as_encoder, compared, encoded
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -73,8 +80,10 @@ def test_a_late_answer_is_dropped():
 def test_gains_and_another_executor_have_it_encoded_again():
     state, _ = answered(READY)
     off = ((0.0,) * 12,) * 6
-    state, commands = act(Steer(off), state, 0.0)
-    assert [type(one) for one in commands] == [SetGains], "no effect on a next token is asked for"
+    state, commands = act(Steer(weighed(off, state.model)), state, 0.0)
+    assert [type(one) for one in commands] == [SetInterventions], (
+        "no effect on a next token is asked for"
+    )
     state, asked = answered(state)
     assert len(asked) == 1
     state = apply(ExecutorChanged(replace(EXECUTOR, mode="int4"), state.model), state, 0.0)
@@ -183,7 +192,7 @@ def test_views_of_what_is_written_say_why_they_are_empty(app):
     assert "encoding.reason.lens" in app.ui.rects
     app.driver.click("rail.sampler")
     assert "encoding.reason.sampler" in app.ui.rects
-    assert not sent(app.engine, SetGains)
+    assert not sent(app.engine, SetInterventions)
 
 
 @pytest.mark.parametrize("tint", ["drafts", "probabilities"])

@@ -9,7 +9,7 @@ from imgui_bundle import imgui
 
 from llm_lite.core.engine.engine import Engine
 from llm_lite.core.loading.beside import translator_of
-from llm_lite.core.messages import Ended, LoadModel, SetGains, Translate
+from llm_lite.core.messages import NO_CHANGES, Ended, LoadModel, SetInterventions, Translate
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
@@ -37,6 +37,7 @@ from llm_lite.desktop.features.translator.state import CrossHeads, TokenAt
 from llm_lite.desktop.features.translator.target import facts
 from llm_lite.desktop.widgets import controls
 from llm_lite.desktop.widgets.widgets import fit
+from tests.changes import gains_in, weighed
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.reports import TRANSLATED, fold_reports
 from tests.desktop.translating_fake import (
@@ -198,10 +199,10 @@ def test_each_part_is_steered(headless):
         one.driver.frames(2)
         assert f"steer.{layers - 1}.0" in one.ui.rects
         one.driver.click("steer.0.1")
-        gains = one.state.steering.gains
+        gains = gains_in(one.state)
         assert len(gains) == 2 * LAYERS + ENCODER_LAYERS and gains[first][1] == 0.0
         one.driver.click("steer.reset")
-        assert one.state.steering.gains is None
+        assert not one.state.steering.interventions
     one.program.do(SetSource("a"))
     one.driver.frames(2)
     one.driver.click("steer.again")
@@ -213,7 +214,7 @@ def test_an_effect_is_shown_of_the_decoders_gains_alone():
     off, model = (0.0,) * HEADS, READY.model
     ones = ((1.0,) * HEADS,) * model.gain_rows
     for gains, told in (((off, *ones[1:]), True), ((*ones[:-1], off), False)):
-        steering = replace(READY.steering, gains=gains)
+        steering = replace(READY.steering, interventions=weighed(gains, model))
         assert effect_is_shown(replace(READY, steering=steering)) == told
 
 
@@ -247,7 +248,7 @@ def actions_of(rng):
             PointAtToken(rng.choice([None, TokenAt(side, rng.randrange(9))])),
             ChooseCrossHeads(CrossHeads(rng.choice(["all", "layer", "head"]), 9, 9)),
             SetAttention(READY.attention.showing(rng.choice(["encoder", "decoder", "cross"]))),
-            StopTarget(), ClearTarget(), RestoreTarget(), NewChat(), Steer(None), "events",
+            StopTarget(), ClearTarget(), RestoreTarget(), NewChat(), Steer(NO_CHANGES), "events",
         ]
     )  # fmt: skip
 
@@ -359,8 +360,8 @@ def check_gains(one):
     model = one.state.model
     off = ((1.0,) * model.heads,) * (2 * model.layers)
     off += ((0.0,) * model.heads,) * model.translator.encoder_layers
-    for gains, same in ((off, False), (None, True)):
-        one.program.do(Steer(gains))
+    for changes, same in ((weighed(off, model), False), (NO_CHANGES, True)):
+        one.program.do(Steer(changes))
         one.program.do(WriteTarget("Where is it?"))
         one.driver.wait("the target", lambda s: not s.busy)
         result = one.state.translating.result
@@ -371,5 +372,7 @@ def check_gains(one):
 def test_gains_are_sent_for_every_row(headless):
     one = headless(READY, size=WIDE)
     gains = ((0.5,) * HEADS,) * one.state.model.gain_rows
-    one.program.do(Steer(gains))
-    assert one.program._waiting[-1] == SetGains(gains)
+    changes = weighed(gains, one.state.model)
+    one.program.do(Steer(changes))
+    assert one.program._waiting[-1] == SetInterventions(changes)
+    assert len(changes.changes) == HEADS * one.state.model.gain_rows

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
+    NO_CHANGES,
     Cancel,
     Ended,
     Event,
@@ -14,10 +15,11 @@ from llm_lite.core.messages import (
     ModelLoaded,
     ReadAttentionRows,
     ReadTarget,
-    SetGains,
+    SetInterventions,
     TargetGrown,
     Translate,
 )
+from llm_lite.core.messages.gains import gains_of
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attachments.model import AttachFiles
 from llm_lite.desktop.features.chat.model import NewChat, Regenerate, Send, StopAnswer
@@ -50,12 +52,12 @@ from llm_lite.desktop.features.translator.model import (
     StopTarget,
     TintTarget,
     WriteTarget,
-    all_gains,
     pointed_question,
     rows_of,
     with_part,
 )
 from llm_lite.desktop.features.translator.state import LONGEST, CrossHeads, TokenAt
+from tests.changes import gains_in, weighed
 from tests.desktop.cached import with_answer
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.reports import fold_reports
@@ -209,16 +211,17 @@ def test_tokens_ask_where_they_look():
 
 
 def test_heads_of_each_part_are_weighed():
-    known = all_gains(T5, None)
+    known = gains_of(NO_CHANGES, T5)
     assert len(known) == 2 * LAYERS + ENCODER_LAYERS == T5.gain_rows
     parts = [rows_of(T5, part) for part in ("decoder", "cross", "encoder")]
     assert [len(known[rows]) for rows in parts] == [LAYERS, LAYERS, ENCODER_LAYERS]
     off = with_part(known, parts[1], ((0.0,) * HEADS,) * LAYERS)
-    state, commands = do(READY, Steer(off))
-    assert commands == (SetGains(off),)
+    state, commands = do(READY, Steer(weighed(off, T5)))
+    assert commands == (SetInterventions(weighed(off, T5)),)
+    assert gains_in(state) == off
     assert [row[0] for row in off] == [1.0] * LAYERS + [0.0] * LAYERS + [1.0] * ENCODER_LAYERS
-    state, (back, *_) = do(state, Steer(known))
-    assert state.steering.gains is None and back == SetGains(known)
+    state, (back, *_) = do(state, Steer(weighed(known, T5)))
+    assert back == SetInterventions(NO_CHANGES) == SetInterventions(state.steering.interventions)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +282,7 @@ actions = st.one_of(
     st.sampled_from(
         [StopTarget(), ClearTarget(), RestoreTarget(), NewChat(), UndoHistory(), StopAnswer()]
     ),
-    st.builds(Steer, st.sampled_from([None, all_gains(T5, None)])),
+    st.builds(Steer, st.sampled_from([NO_CHANGES, weighed(((0.5,) * HEADS,) * T5.gain_rows, T5)])),
 )
 commands = st.builds(Translate, texts.filter(str.strip), st.just(2))
 of_targets = st.one_of(

@@ -8,7 +8,16 @@ import pytest
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.inspect.expert_choices import Routing
-from llm_lite.core.messages import Ended, GenerationStats, PromptToken, ReadRouting, RoutingRead
+from llm_lite.core.messages import (
+    Ended,
+    GenerationStats,
+    Interventions,
+    PromptToken,
+    ReadRouting,
+    RoutingRead,
+)
+from llm_lite.core.messages.gains import with_gains
+from llm_lite.core.messages.interventions import Choose, Scale, Shift
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.composer import steered
 from llm_lite.desktop.features.experts import choice_counts
@@ -22,6 +31,7 @@ from llm_lite.desktop.features.program.model import SaveText
 from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.program.status_bar import _mixture
 from llm_lite.desktop.features.steer.model import AnswerSteered, Steer
+from tests.changes import gains_in
 from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
@@ -147,13 +157,16 @@ def test_an_expert_is_switched(headless):
     one.driver.click("experts.switch.off")
     (steer,) = one.did(Steer)
     model = one.state.model
-    assert steer.gains is not None
-    assert choice_counts.switches_of(model, steer.gains, 1, 0) == (0.0, choice_counts.ROUTER)
-    assert [len(row) for row in steer.gains] == list(model.gain_widths)
+    off = Scale("layers.1.feed_forward.route", 0.0, 0)
+    assert steer.interventions == Interventions((off,), model.name)
     assert steered(one.state) == "1 expert switched"
     one.driver.click("experts.switch.always")
-    gains = one.state.steering.gains
-    assert choice_counts.switches_of(model, gains, 1, 0) == (1.0, choice_counts.ALWAYS)
+    always = Choose(off.site, "always", 0)
+    assert one.state.steering.interventions.changes == (always,)
+    assert choice_counts.switches_of(model, gains_in(one.state), 1, 0) == (
+        1.0,
+        choice_counts.ALWAYS,
+    )
     one.driver.click("experts.again")
     assert one.did(AnswerSteered)
 
@@ -161,14 +174,17 @@ def test_an_expert_is_switched(headless):
 def test_reset_keeps_the_gains_of_heads(headless):
     model = STATE.model
     gains = [[1.0] * width for width in model.gain_widths]
-    gains[0][1], gains[model.gain_rows][2] = 0.5, 0.0
-    kept = tuple(map(tuple, gains))
-    state = replace(STATE, steering=replace(STATE.steering, gains=kept))
-    assert steered(state) == "Head gains: 1 head changed  ·  1 expert switched"
+    gains[0][1], gains[model.gain_rows + model.expert_layers[0]][2] = 0.5, 0.0
+    shift = Shift("layers.0.feed_forward.residual", (1.0,) * model.width)
+    kept = with_gains(Interventions((shift,)), tuple(map(tuple, gains)), model)
+    state = replace(STATE, steering=replace(STATE.steering, interventions=kept))
+    told = ("Head gains: 1 head changed", "1 expert switched", "1 direction added")
+    assert steered(state) == "  ·  ".join(told)
     one = shown_with(headless, state)
     one.driver.click("experts.reset")
     (steer,) = one.did(Steer)
-    assert steer.gains[0][1] == 0.5 and steer.gains[model.gain_rows][2] == 1.0
+    half = Scale("layers.0.attention.heads", 0.5, 1)
+    assert steer.interventions.changes == (shift, half)
 
 
 def test_the_choices_are_saved_as_a_table(headless, tmp_path):

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from msgspec import Struct
 
-from llm_lite.core.messages import ChatMessage, Command
+from llm_lite.core.messages import NO_CHANGES, ChatMessage, Command, Interventions
 from llm_lite.desktop.features.cache.unread import unread_part
 from llm_lite.desktop.features.cache.view import others
 from llm_lite.desktop.features.chat.composer import steered
@@ -118,7 +118,7 @@ def answers_are_of_what_is_in_front(
     state: AppState, served: Mapping[int, Served], expected: Sequence[str], mode: str
 ) -> None:
     """Every answer that is drawn was given of the first tokens of the conversation as it is told
-    now, by the weights that run and under the gains that hold."""
+    now, by the weights that run and under the interventions that hold."""
     for slot in SLOTS:
         known = slot.answered(state)
         if known is None or slot.subject is not None or drawn(slot, state) is None:
@@ -134,8 +134,10 @@ def answers_are_of_what_is_in_front(
         )
         assert not whole or len(of.texts) == state.context_used, f"{slot.name} is of more or less"
         assert of.mode == mode, f"{slot.name} is of {of.mode}, and {mode} runs"
-        gains = state.steering.gains
-        assert slot.recorded or of.gains == gains, f"{slot.name} is of other gains"
+        changes = state.steering.interventions
+        stamped = NO_CHANGES if slot.recorded else changes
+        assert known.stamp.interventions == stamped, f"{slot.name} is stamped by others"
+        assert slot.recorded or of.changes == changes, f"{slot.name} is of other interventions"
 
 
 def text_is_in_front(state: AppState, expected: Sequence[str], maps: Sequence[str]) -> None:
@@ -184,10 +186,10 @@ def meter_is_in_front(state: AppState, counted: int) -> None:
     assert meter(state) == counted, f"the context meter: {meter(state)}, not {counted}"
 
 
-def gains_are_told(state: AppState, gains: object) -> None:
+def interventions_are_told(state: AppState, changes: Interventions) -> None:
     """In Steer, under the input, and nowhere else."""
-    assert state.steering.gains == gains, "gains are another conversation's"
-    assert bool(steered(state)) == (gains is not None), "the line under the input"
+    assert state.steering.interventions == changes, "interventions are another conversation's"
+    assert bool(steered(state)) == bool(changes), "the line under the input"
 
 
 def cache_is_told(state: AppState, held: int) -> None:

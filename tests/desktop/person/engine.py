@@ -10,6 +10,7 @@ from pathlib import Path
 
 from llm_lite.core.handles import CANCELLED, SUPERSEDED, Handle, Report, cancel
 from llm_lite.core.messages import (
+    NO_CHANGES,
     Alternative,
     AttentionRows,
     CacheKept,
@@ -17,17 +18,18 @@ from llm_lite.core.messages import (
     CacheStatus,
     Cancel,
     CheckKept,
-    CompareGains,
     ConversationRead,
     CountTokens,
+    EffectRead,
     ExecutorChanged,
     FollowToken,
-    GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
     GenerationStats,
     Inspect,
+    Interventions,
+    InterventionsSet,
     KeepConversation,
     KeptChecked,
     KeptResumed,
@@ -42,15 +44,17 @@ from llm_lite.core.messages import (
     PromptToken,
     Read,
     ReadAttentionRows,
+    ReadEffect,
     ReadStates,
     Reconfigure,
     ResumeKept,
-    SetGains,
+    SetInterventions,
     SpellTokens,
     TokenDecoded,
     TokensCounted,
     TokensSpelled,
 )
+from llm_lite.core.messages.interventions import Replace
 from llm_lite.core.questions.table import BY_REQUEST
 from llm_lite.core.records import replace
 from tests.desktop.fake_model import EXECUTOR, MODEL
@@ -60,7 +64,9 @@ FAST = 7e9  # of what must be above 0, and is no time
 SMALL = replace(MODEL, layers=2, heads=3, kv_heads=1, path="/models/one.gguf", name="One")
 OTHER = replace(SMALL, path="/models/other.gguf", name="Other")
 MODELS = {SMALL.path: SMALL, OTHER.path: OTHER}
-ONES = ((1.0,) * SMALL.heads,) * SMALL.layers
+END = "layers.1.feed_forward.residual"
+NAMES = {"blocks.1.hook_resid_post": END}  # names of sites that others have
+REFUSED = "rows are put in place where tokens run again"
 LONGEST = 14  # words of an answer
 
 
@@ -82,7 +88,7 @@ class Held:
     """A position of the cache."""
 
     token: PromptToken
-    gains: object  # None: all 1
+    changes: Interventions
     queried: bool = True  # its queries are kept: this executor computed it
 
 
@@ -92,7 +98,7 @@ class Served:
 
     question: object  # kept, so that its id stays its own
     texts: tuple[str, ...]  # of the tokens in the cache
-    gains: object
+    changes: Interventions
     mode: str
 
 
@@ -104,11 +110,11 @@ class ScriptedEngine:
         self.rng, self.tag_of, self.words = rng, tag_of, words
         self.model = None
         self.mode = "as-stored"
-        self.gains = None
+        self.changes = NO_CHANGES
         self.cache: list[Held] = []
         self.holder = 0  # the number of the conversation in the cache
         self.version = 0  # of the cache, for maps
-        self.answers = []  # (conversation, gains in force) of each answer that began
+        self.answers = []  # (conversation, interventions in force) of each answer that began
         self._inbox, self._reports = deque(), deque()
         self._handle = None  # of what is under way, or served
         self._steps: Iterator[None] = iter(())
@@ -233,7 +239,7 @@ class ScriptedEngine:
         if handle.is_cancelled:
             handle.end("cancelled", unwanted=True)
             return
-        self.model, self.gains, self.mode = MODELS[source], None, command.options.mode
+        self.model, self.changes, self.mode = MODELS[source], NO_CHANGES, command.options.mode
         self.cache, self.holder = [], 0
         self._changed()
         self._say(ModelLoaded(self.model, self._executor(), 0.1))
@@ -252,7 +258,7 @@ class ScriptedEngine:
             handle.end("cancelled", unwanted=True)
             return
         self.mode = command.options.mode
-        self.cache = [Held(held.token, held.gains, False) for held in self.cache]
+        self.cache = [Held(held.token, held.changes, False) for held in self.cache]
         self._changed()
         self._say(ExecutorChanged(self._executor(), self.model, command.options))
         self._tell_cache()
@@ -263,17 +269,17 @@ class ScriptedEngine:
     def _answer(self, handle, command):
         open_answer = command.continue_last
         prompt = self.prompt(command.messages, open_answer, answers=True, raw=command.raw)
-        gains = self.gains if command.gains is None else command.gains
-        gains = None if gains == ONES else gains
-        if command.gains is None:
-            self.answers.append((command.conversation, gains))
-        reused = self._take(prompt, command.conversation, gains, owned=command.gains is not None)
+        own = command.interventions
+        changes = self.changes if own is None else own
+        if own is None:
+            self.answers.append((command.conversation, changes))
+        reused = self._take(prompt, command.conversation, changes, owned=own is not None)
         yield
         started = GenerationStarted(len(prompt), reused, tuple(prompt))
         self._say(started)
         self._tell_cache()
         for token in prompt[reused:]:
-            self.cache.append(Held(token, gains))
+            self.cache.append(Held(token, changes))
         self._changed()
         yield
         self._say(PrefillProgress(len(prompt), len(prompt)))
@@ -291,7 +297,7 @@ class ScriptedEngine:
                 Alternative(token, text, 0.5),
                 Alternative(self.words.id(f"c{tag}b "), f"c{tag}b ", 0.25),
             )
-            self.cache.append(Held(PromptToken(token, text, owner), gains))
+            self.cache.append(Held(PromptToken(token, text, owner), changes))
             self._changed()
             used, took = len(self.cache), STAMP - tag
             self._say(TokenDecoded(token, text, 0.5, used, best, took))
@@ -310,12 +316,12 @@ class ScriptedEngine:
 
     def _read(self, handle, command):
         prompt = self.prompt(command.messages, is_open(command.messages), raw=command.raw)
-        reused = self._take(prompt, command.conversation, self.gains, afresh=command.afresh)
+        reused = self._take(prompt, command.conversation, self.changes, afresh=command.afresh)
         self._say(PrefillProgress(reused, len(prompt)))
         for token in prompt[reused:]:
             if handle.is_cancelled:
                 break
-            self.cache.append(Held(token, self.gains))
+            self.cache.append(Held(token, self.changes))
         self._changed()
         yield
         self._say(ConversationRead(tuple(prompt[: len(self.cache)])))
@@ -341,17 +347,17 @@ class ScriptedEngine:
         """What a conversation is in the cache, token by token."""
         return tuple(one.text for one in self.prompt(messages, is_open(messages), raw=raw))
 
-    def _take(self, prompt, conversation, gains, *, owned=False, afresh=False):
+    def _take(self, prompt, conversation, changes, *, owned=False, afresh=False):
         """Keep what the cache shares with a prompt: of another conversation, what was made with
-        these gains."""
+        these interventions."""
         strict = owned or conversation != self.holder
         kept = 0
         for held, token in zip(self.cache, prompt[:-1], strict=False):
-            if held.token.text != token.text or (strict and held.gains != gains) or afresh:
+            if held.token.text != token.text or (strict and held.changes != changes) or afresh:
                 break
             kept += 1
         pairs = zip(self.cache[:kept], prompt, strict=False)
-        self.cache = [Held(token, held.gains, held.queried) for held, token in pairs]
+        self.cache = [Held(token, held.changes, held.queried) for held, token in pairs]
         self.holder = conversation
         self._changed()
         return kept
@@ -362,8 +368,7 @@ class ScriptedEngine:
     def _keep(self, command):
         if self.cache:
             texts = tuple(held.token.text for held in self.cache)
-            gains = self.cache[0].gains
-            self.files[command.path] = (self.model, gains, texts)
+            self.files[command.path] = (self.model, self.cache[0].changes, texts)
             path = Path(command.path)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("kept")
@@ -371,8 +376,8 @@ class ScriptedEngine:
 
     def _fitting(self, command):
         """What of a kept file is the beginning of the conversation."""
-        model, gains, texts = self.files.get(command.path, (None, None, ()))
-        if model is not self.model or gains != self.gains:
+        model, changes, texts = self.files.get(command.path, (None, None, ()))
+        if model is not self.model or changes != self.changes:
             return []
         prompt, found = self.prompt(command.messages, is_open(command.messages)), []
         for token, text in zip(prompt, texts, strict=False):
@@ -392,7 +397,7 @@ class ScriptedEngine:
         if not found:
             self._say(KeptResumed(unfit="beginning", problem="other"))
             return
-        self.cache = [Held(token, self.gains, False) for token in found]
+        self.cache = [Held(token, self.changes, False) for token in found]
         self.holder = command.conversation
         self._changed()
         total = len(self.texts(command.messages))
@@ -403,12 +408,17 @@ class ScriptedEngine:
         tag, texts = self.tag(), tuple(held.token.text for held in self.cache)
         if isinstance(command, QUESTIONS):
             handle.of_tokens = self.tokens()
-        self.served[id(command)] = Served(command, texts, self.gains, self.mode)
+        self.served[id(command)] = Served(command, texts, self.changes, self.mode)
         match command:
-            case SetGains(gains):
-                self.gains = None if gains == ONES else gains
-            case CompareGains():
-                handle.emit(GainsEffect(STAMP - tag))
+            case SetInterventions(wanted):
+                if any(isinstance(one, Replace) for one in wanted.changes):
+                    handle.end(REFUSED)
+                    return
+                named = (replace(one, site=NAMES.get(one.site, one.site)) for one in wanted.changes)
+                self.changes = replace(wanted, changes=tuple(named))
+                handle.emit(InterventionsSet(self.changes))
+            case ReadEffect():
+                handle.emit(EffectRead(STAMP - tag))
             case Inspect(position):
                 rows = tuple(
                     LensRow(layer, (Alternative(0, f"c{tag}lens", 0.5),)) for layer in range(2)
@@ -451,7 +461,7 @@ class ScriptedEngine:
 
 QUESTIONS = tuple(BY_REQUEST)
 _LOOKS = (Inspect, ReadAttentionRows, ReadStates, MeasureCache, FollowToken)
-_SERVED = (SetGains, CompareGains, CountTokens, *_LOOKS)
+_SERVED = (SetInterventions, ReadEffect, CountTokens, *_LOOKS)
 
 
 def is_open(messages):

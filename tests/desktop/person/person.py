@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from llm_lite.core.messages import (
     MODES,
-    CompareGains,
+    NO_CHANGES,
     EngineOptions,
     ExecutorInfo,
     FollowToken,
@@ -16,10 +16,12 @@ from llm_lite.core.messages import (
     MeasureCache,
     ModelLoaded,
     ReadAttentionRows,
+    ReadEffect,
     ReadRouting,
     ReadStates,
     SamplingOptions,
 )
+from llm_lite.core.messages.interventions import Interventions, Replace, Scale, Shift
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.program import Program
@@ -62,10 +64,11 @@ from llm_lite.desktop.features.steer import model as steering
 from llm_lite.desktop.features.tokens import model as looking
 from llm_lite.desktop.features.tree import model as forking
 from llm_lite.desktop.features.tree import model as switching
+from tests.changes import scales
 from tests.children import PATIENCE
 from tests.desktop.other_versions import has_versions
 from tests.desktop.person import checks
-from tests.desktop.person.engine import ONES, OTHER, SMALL, ScriptedEngine, Words
+from tests.desktop.person.engine import END, NAMES, OTHER, SMALL, ScriptedEngine, Words
 
 SETTLED = 5000  # turns of the loop in which the engine must have done all it was asked
 FAVOURED = 12  # times as often
@@ -73,8 +76,13 @@ MOST_TYPED = 2**31 - 1  # that a field for a whole number takes
 NEW = 0  # key of the chat that has not begun
 FAR = RemoteModel("far", 4096)
 SERVER = RemoteServer("http://there", "there", "openai", "There", models=(FAR,))
-ABLATED = ((0.0, 1.0, 1.0), (1.0, 1.0, 1.0))
-LOUD = ((1.0, 1.5, 1.0), (1.0, 1.0, 0.5))
+ABLATED = scales(((0.0, 1.0, 1.0), (1.0, 1.0, 1.0)))
+LOUD = scales(((1.0, 1.5, 1.0), (1.0, 1.0, 0.5)))
+SHIFTED = Interventions((Shift(END, (0.5, -1.0)), Scale("layers.0.attention.heads", 0.0, 1)))
+BY_ANOTHER_NAME = Interventions(
+    (replace(SHIFTED.changes[0], site=next(iter(NAMES))), SHIFTED.changes[1])
+)
+REPLACED = Interventions((Replace(END, ((0.5, -1.0),), (0,)),))
 LOOKS = Looks.__struct_fields__
 BOUNDED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "max_new_tokens", "seed")
 
@@ -97,7 +105,7 @@ class Seen:
 
     def __init__(self, tag, words):
         self.tag, self.words = tag, words
-        self.extras, self.prompt, self.gains = None, None, None
+        self.extras, self.prompt = None, None
 
 
 class Person:
@@ -120,7 +128,8 @@ class Person:
         """Start it; `asked` is the command line's."""
         if NEW not in self.seen:
             self._new_chat()
-        self.seen[NEW].extras = self.seen[NEW].extras and replace(self.seen[NEW].extras, gains=None)
+        kept = self.seen[NEW].extras
+        self.seen[NEW].extras = kept and replace(kept, interventions=None)
         self.store = SettingsStore(self.folder / "settings.json")
         assert not self.store.problems, self.store.problems
         state = restore(self.store.settings, AppState())
@@ -257,8 +266,8 @@ class Person:
             for kept in (extras, seen.extras)
         )
         assert pasted == before, f"{pasted} goes with this draft, not {before}"
-        gains = None if self.front == NEW else seen.extras.gains
-        assert extras.gains == gains, "the gains are not this conversation's"
+        changes = None if self.front == NEW else seen.extras.interventions
+        assert extras.interventions == changes, "the interventions are not this conversation's"
         assert state.system_prompt == seen.prompt, (
             f"the system prompt {state.system_prompt!r} is not this conversation's, {seen.prompt!r}"
         )
@@ -271,11 +280,11 @@ class Person:
             held = len(self.there.cache) if self.there else 0
         elif state.model is not None:
             held = len(self.engine.cache)
-            kept = extras_of(state).gains
-            gains = kept.gains if kept is not None and kept.path == state.model.path else None
-            checks.gains_are_told(state, gains)
-            assert self.engine.gains == state.steering.gains, (
-                f"the engine has gains {self.engine.gains}, not {state.steering.gains}"
+            kept = extras_of(state).interventions
+            mine = kept is not None and kept.path == state.model.path
+            checks.interventions_are_told(state, kept.interventions if mine else NO_CHANGES)
+            assert self.engine.changes == state.steering.interventions, (
+                f"the engine has {self.engine.changes}, not {state.steering.interventions}"
             )
         if state.model is not None:
             engine = self.there if state.elsewhere else self.engine
@@ -463,7 +472,31 @@ class Person:
         self.do(chatting.SetForm(self.rng.choice(["chat", "completion"])))
 
     def steer(self):
-        self.do(steering.Steer(self.rng.choice([None, ONES, ABLATED, LOUD])))
+        self.do(steering.Steer(self.rng.choice([NO_CHANGES, ABLATED, LOUD, SHIFTED])))
+
+    def end_one(self):
+        """The button of one change in Steer."""
+        changes, model = self.state.steering.interventions, self.state.model
+        if changes and model is not None:
+            number = self.rng.randrange(len(changes.changes))
+            self.do(steering.Steer(steering.without(changes, model, number)))
+
+    def load_interventions(self):
+        """From a file, whose sites may have other names, or which the engine refuses: what was in
+        force then is in force still."""
+        self.settle()
+        before, chat = self.state.steering.interventions, self.state.chat
+        wanted = self.rng.choice([BY_ANOTHER_NAME, REPLACED])
+        self.do(steering.LoadInterventions(wanted))
+        self.settle()
+        if self.state.chat != chat or self.state.model is None or self.state.elsewhere:
+            return
+        self._remember()
+        now = self.state.steering.interventions
+        if wanted is REPLACED:
+            assert now == before, "what was refused has changed what is in force"
+        else:
+            assert now.changes == SHIFTED.changes, f"{now} is in force, and not what was loaded"
 
     def answer_steered(self):
         self.do(steering.AnswerSteered())
@@ -506,7 +539,7 @@ class Person:
             ReadStates(0, 0),
             ReadRouting(0),
             MeasureCache(by, 0, length),
-            CompareGains(),
+            ReadEffect(),
             FollowToken(at, 0, 0),
         )
         by_kind = {type(question): question for question in questions}
@@ -643,6 +676,8 @@ DOES = (
     (Person.prompt, 3),
     (Person.form, 2),
     (Person.steer, 5),
+    (Person.end_one, 2),
+    (Person.load_interventions, 2),
     (Person.answer_steered, 2),
     (Person.look_inside, 8),
     (Person.look_at_views, 8),

@@ -9,7 +9,14 @@ import pytest
 from msgspec import Struct
 
 from llm_lite.core.history import ConversationTree
-from llm_lite.core.messages import ExecutorChanged, Reconfigure
+from llm_lite.core.messages import (
+    NO_CHANGES,
+    Ended,
+    ExecutorChanged,
+    InterventionsSet,
+    Reconfigure,
+    SetInterventions,
+)
 from llm_lite.core.records import FieldNotesMeta, replace
 from llm_lite.desktop.app import program, settings
 from llm_lite.desktop.features.attachments import counting
@@ -148,30 +155,47 @@ def answers_stay_under_other_weights(monkeypatch):
     )
 
 
-def answers_stay_under_other_gains(monkeypatch):
+def answers_stay_under_other_interventions(monkeypatch):
     stamp = Slot.stamp
-    monkeypatch.setattr(Slot, "stamp", lambda slot, state: replace(stamp(slot, state), gains=None))
+    monkeypatch.setattr(
+        Slot, "stamp", lambda slot, state: replace(stamp(slot, state), interventions=NO_CHANGES)
+    )
 
 
-def gains_stay(monkeypatch):
+def interventions_stay(monkeypatch):
     monkeypatch.setattr(Steering, "of_next_conversation", lambda self: self)
 
 
-def gains_are_not_kept(monkeypatch):
+def interventions_are_not_kept(monkeypatch):
     turn_to = chatting.turn_to
 
     def forgetful(state, messages, extras=None):
-        return turn_to(state, messages, extras and replace(extras, gains=None))
+        return turn_to(state, messages, extras and replace(extras, interventions=None))
 
     monkeypatch.setattr(history, "turn_to", forgetful)
 
 
-def engine_keeps_gains(monkeypatch):
-    send_gains = steering.send_gains
-    monkeypatch.setattr(steering, "send_gains", lambda state: (state, ()))
-    others = tuple(due for due in acting._DUE if due is not send_gains)
+def engine_keeps_interventions(monkeypatch):
+    send = steering.send_interventions
+    monkeypatch.setattr(steering, "send_interventions", lambda state: (state, ()))
+    others = tuple(due for due in acting._DUE if due is not send)
     assert len(others) < len(acting._DUE)
     monkeypatch.setattr(acting, "_DUE", others)
+
+
+def refused_interventions_stay(monkeypatch):
+    replied = folding.REPLIES[SetInterventions]
+
+    def hopeful(event, asked, state, now):
+        taken = isinstance(event, Ended) and event.failure
+        event = InterventionsSet(asked.interventions) if taken else event
+        return replied(event, asked, state, now)
+
+    monkeypatch.setitem(folding.REPLIES, SetInterventions, hopeful)
+
+
+def names_of_sites_are_not_heard(monkeypatch):
+    monkeypatch.setitem(folding.REPLIES, SetInterventions, lambda event, asked, state, now: state)
 
 
 def meter_is_the_cache(monkeypatch):
@@ -283,10 +307,12 @@ DEFECTS = [
     answers_stay,
     answers_stay_as_the_text_is_changed,
     answers_stay_under_other_weights,
-    answers_stay_under_other_gains,
-    gains_stay,
-    gains_are_not_kept,
-    engine_keeps_gains,
+    answers_stay_under_other_interventions,
+    interventions_stay,
+    interventions_are_not_kept,
+    engine_keeps_interventions,
+    refused_interventions_stay,
+    names_of_sites_are_not_heard,
     meter_is_the_cache,
     meter_is_what_was_read,
     cache_is_taken_for_the_conversation,
@@ -318,7 +344,9 @@ SHOWN_BY = {
     "answers_stay": (Person.look_at_views, Person.edit),
     "answers_stay_as_the_text_is_changed": (Person.look_at_views, Person.edit, Person.again),
     "answers_stay_under_other_weights": (Person.look_at_views, Person.mode),
-    "answers_stay_under_other_gains": (Person.look_at_views, Person.steer),
+    "answers_stay_under_other_interventions": (Person.look_at_views, Person.steer),
+    "refused_interventions_stay": (Person.load_interventions,),
+    "names_of_sites_are_not_heard": (Person.load_interventions,),
     "asked_is_kept": (Person.restart,),
     "change_of_what_was_asked_is_not_kept": (Person.restart, Person.sample),
     "form": (Person.form, Person.new, Person.open),

@@ -5,18 +5,20 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from llm_lite.core.messages import (
+    NO_CHANGES,
     Alternative,
     AttentionRows,
-    CompareGains,
+    EffectRead,
     Ended,
     EngineOptions,
     Event,
     ExecutorChanged,
-    GainsEffect,
     Generate,
     GenerationFinished,
     GenerationStarted,
     Inspect,
+    Interventions,
+    InterventionsSet,
     LensResult,
     LoadModel,
     LoadProgress,
@@ -25,10 +27,13 @@ from llm_lite.core.messages import (
     ModelLoaded,
     PrefillProgress,
     ReadAttentionRows,
+    ReadEffect,
     Reconfigure,
     SamplingOptions,
+    SetInterventions,
     TokenDecoded,
 )
+from llm_lite.core.messages.interventions import Shift
 from llm_lite.desktop.features.chat.model import (
     CancelEdit,
     ContinueAnswer,
@@ -55,15 +60,23 @@ from llm_lite.desktop.features.program.model import (
 from llm_lite.desktop.features.program.state import (
     AppState,
 )
-from llm_lite.desktop.features.steer.model import AnswerSteered, EndComparison, Steer
+from llm_lite.desktop.features.steer.model import (
+    AnswerSteered,
+    EndComparison,
+    LoadInterventions,
+    Steer,
+)
 from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.features.tree.model import ContinueFrom, SwitchVersion
+from tests.changes import scales
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.program.test_state import STATS, play
 
-GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers
+WEIGHED = scales(((0.5,) * MODEL.heads,) * MODEL.layers)
+SHIFTED = Interventions((Shift("layers.0.feed_forward.residual", (1.0,)),))
+CHANGES = st.sampled_from([NO_CHANGES, WEIGHED, SHIFTED])
 words = st.sampled_from(["", "a", "안녕", "x" * 50])
 WEIGHTS = st.just((0.5, 0.5))
 
@@ -109,7 +122,8 @@ events = st.one_of(
         ReadAttentionRows, st.builds(AttentionRows, st.integers(0, 9), st.just("from"), WEIGHTS)
     ),
     replies(Inspect, st.builds(LensResult, st.integers(0, 9), st.just(()))),
-    replies(CompareGains, st.builds(GainsEffect, st.floats(0, 9))),
+    replies(SetInterventions, st.builds(InterventionsSet, CHANGES)),
+    replies(ReadEffect, st.builds(EffectRead, st.floats(0, 9))),
     st.builds(Logged, st.sampled_from(["info", "warning", "error"]), words, st.just(0.0)),
 )
 deeds = st.one_of(
@@ -127,7 +141,8 @@ deeds = st.one_of(
         ContinueFrom, st.integers(-1, 5), st.integers(0, 3), st.just(Alternative(7, "x", 0.5))
     ),
     st.builds(SwitchVersion, st.integers(-1, 5), st.integers(-1, 3)),
-    st.builds(Steer, st.sampled_from([None, GAINS])),
+    st.builds(Steer, CHANGES),
+    st.builds(LoadInterventions, CHANGES),
     st.sampled_from(
         [
             StopAnswer(),

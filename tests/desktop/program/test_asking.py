@@ -4,14 +4,14 @@ import pytest
 
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
+    NO_CHANGES,
     CacheStatus,
     Cancel,
     CompareAnswer,
-    CompareGains,
     ConversationRead,
     CountTokens,
+    EffectRead,
     Ended,
-    GainsEffect,
     Generate,
     Inspect,
     LensResult,
@@ -19,6 +19,7 @@ from llm_lite.core.messages import (
     PrefillProgress,
     PromptToken,
     Read,
+    ReadEffect,
     ReadRouting,
     TokensCounted,
 )
@@ -36,6 +37,7 @@ from llm_lite.desktop.features.program.state import AnswerComparison, AppState, 
 from llm_lite.desktop.features.steer.model import DIVERGENCE, Steer
 from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokens.lens import LENS
+from tests.changes import scales
 from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
@@ -45,7 +47,7 @@ STATE = with_cached(
     ("<s>", "Hello", "Hi", "!"),
     (-1, 0, 1, 1),
 )
-GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers
+CHANGES = scales(((0.5,) * MODEL.heads,) * MODEL.layers)
 
 
 def settled(state, ids=None):
@@ -119,9 +121,9 @@ def test_gains_that_are_moved_change_nothing_about_two_answers():
     answer = replace(TALK[1], id=5)
     state = replace(STATE, tree=STATE.tree.with_path((TALK[0], answer)))
     state = replace(state, compared=AnswerComparison(TALK[1].id, 5))
-    question = CompareAnswer(Generate(()), (1,), (None, GAINS))
+    question = CompareAnswer(Generate(()), (1,), (NO_CHANGES, CHANGES))
     state = with_answer(state, DIVERGENCE, question, "nats")
-    state, _ = act(Steer(GAINS), state, 0.0)
+    state, _ = act(Steer(CHANGES), state, 0.0)
     assert DIVERGENCE.answer(state) == "nats"
 
 
@@ -134,15 +136,15 @@ def test_an_answer_that_came_for_another_text_is_not_drawn():
 
 
 def asked_effect():
-    state, (question,) = act(EFFECT.wanted(STATE, CompareGains())[0], STATE, 0.0)
-    return apply(GainsEffect(0.5), state, 0.0, question), question
+    state, (question,) = act(EFFECT.wanted(STATE, ReadEffect())[0], STATE, 0.0)
+    return apply(EffectRead(0.5), state, 0.0, question), question
 
 
 def test_an_answer_is_drawn_once_it_is_known_of_which_tokens_it_is():
     state, question = asked_effect()
     assert EFFECT.answer(state) is None
     state = apply(Ended(of_tokens=(0, 1, 2, 3)), state, 0.0, question)
-    assert EFFECT.answer(state) == GainsEffect(0.5)
+    assert EFFECT.answer(state) == EffectRead(0.5)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,7 @@ def test_the_tokens_of_an_answer_correct_what_the_window_knew_of_the_cache(token
     state = apply(Ended(of_tokens=tokens), state, 0.0, question)
     assert EFFECT.answered(state) is None and EFFECT.waiting(state) is None
     assert (state.cached.used, state.cached.unknown) == (used, unknown)
-    again = EFFECT.wanted(state, CompareGains())
+    again = EFFECT.wanted(state, ReadEffect())
     assert not again or not unknown, "it would be of more than is in front"
     assert unread.unread_part(state) is not None
 

@@ -37,6 +37,7 @@ from llm_lite.desktop.widgets import token_text
 from llm_lite.desktop.widgets.plots.shares import share_words
 from llm_lite.desktop.widgets.theme import DARK, LIGHT
 from llm_lite.desktop.widgets.token_text import visible
+from tests.changes import gains_in, scales
 from tests.counting import python_calls
 from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_answers import ANSWER, OTHER, OTHER_ID, pieces_of
@@ -180,14 +181,14 @@ def test_only_what_was_pressed_and_let_go_is_clicked(talk):
     one, _ = talk
     one.driver.click("tab.steer")
     press(one, "steer.layer.1", "steer.layer.2")
-    assert one.state.steering.gains is None and one.ui.local(SteerControls).layer == 0
+    assert not one.state.steering.interventions and one.ui.local(SteerControls).layer == 0
     press(one, None, "steer.2.4")
-    assert one.state.steering.gains is None, "it began beside the cell"
+    assert not one.state.steering.interventions, "it began beside the cell"
     press(one, "steer.2.4", "steer.2.5", "steer.2.4")
-    gains = one.state.steering.gains
-    assert gains is None or set(gains[2][5:]) == {1.0}, "the cell that was passed stays"
+    gains = gains_in(one.state)
+    assert set(gains[2][5:]) == {1.0}, "the cell that was passed stays"
     press(one, "steer.2.4")
-    changed = [n for n, gain in enumerate(one.state.steering.gains[2]) if gain != 1.0]
+    changed = [n for n, gain in enumerate(gains_in(one.state)[2]) if gain != 1.0]
     assert changed == [4]
 
 
@@ -305,7 +306,7 @@ def check_choice(one, ids):
 
 def check_steering(one):
     one.driver.click("tab.steer")
-    one.program.do(Steer(((0.0,) * 4,) * 2))
+    one.program.do(Steer(scales(((0.0,) * 4,) * 2)))
     one.driver.wait("the effect", lambda s: EFFECT.answer(s) is not None)
     assert EFFECT.answer(one.state).kl > 1e-4
     one.driver.click("steer.again")

@@ -15,6 +15,7 @@ from llm_lite.core.messages import (
     Logged,
     Reconfigure,
 )
+from tests.changes import scales
 from tests.core.engine_client import GREEDY as SHORT
 from tests.core.engine_client import PATIENCE
 from tests.core.generation.speculation.test_answers import GREEDY, SAMPLED, answer_with, state
@@ -106,7 +107,7 @@ def test_what_is_not_the_models_own_is_not_learned(client, tiny_llama):
     client.until(DraftsLearned)
     runner = client.engine._host.runner
     silent = tuple(tuple(0.0 for _ in row) for row in runner.session.gains)
-    client.ask(gains=silent)
+    client.ask(interventions=scales(silent))
     _, tokens, learned = finished(client, begin=ChatMessage("assistant", "Once upon a"))
     assert learned == DraftsLearned(1, SHORT.max_new_tokens, 0)
     assert len(tokens) > SHORT.max_new_tokens

@@ -1,4 +1,4 @@
-"""Measures over a whole answer how far gains of the heads move what a model would say.
+"""Measures over a whole answer how far interventions move what a model would say.
 
 Both settings read the same answer (teacher forcing), so that their distributions can be compared
 token by token, although the answers that were written with them part long before.
@@ -17,17 +17,21 @@ from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.prompt import encode, encode_raw
 from llm_lite.core.generation.session import Session
-from llm_lite.core.messages import AnswerDivergence, CompareAnswer, Gains
+from llm_lite.core.messages import AnswerDivergence, CompareAnswer
 from llm_lite.core.metrics.divergence import compare
+from llm_lite.core.questions.interventions.live import intervene, live_of
 
 ROOM = 128 << 20  # bytes of the first setting's logits, which are held until the second has its own
 LONGEST_STEP = 32  # tokens
 
 
 def compare_answer(task: CompareAnswer, context: TaskContext) -> None:
-    """Score the answer with both settings; the chat's session is returned with the gains and the
-    tokens that it had. CancelledError where it is cancelled."""
+    """Score the answer under both settings; the chat's session is returned with the interventions
+    and the tokens that it had. RequestError where one cannot act while the model writes,
+    CancelledError where it is cancelled."""
     session, file = context.runner.session, context.file
+    for one in task.interventions:  # refused before anything runs
+        live_of(context.runner, one)
     asked = task.asked
     if asked.raw:
         prompt = encode_raw(file.tokenizer, asked.messages).ids
@@ -51,12 +55,10 @@ def _divergence(
     task: CompareAnswer, context: TaskContext, prompt: list[int], answer: tuple[int, ...]
 ) -> tuple[float, ...]:
     session, first = context.runner.session, len(prompt) - 1
-    chat = session.gains
     step = min(LONGEST_STEP, session.max_outputs)
     known, found = list[NDArray[np.float32]](), list[float]()
-    for number, gains in enumerate(task.gains):
-        ones: Gains = tuple((1.0,) * len(row) for row in session.gains)
-        session.set_gains(ones if gains is None else gains, throughout=True)
+    for number, interventions in enumerate(task.interventions):
+        intervene(context.runner, interventions, throughout=True)
         at = 0
         for rows in session.score([*prompt, *answer[:-1]], first, step, _stop(context)):
             if number:
@@ -65,9 +67,7 @@ def _divergence(
             else:
                 known.append(rows)
             at += len(rows)
-            session.write_gains(chat)  # clients have the chat's gains in their steps
             context.between()
-            session.write_gains(session.gains)
     return tuple(found)
 
 

@@ -5,9 +5,11 @@ import threading
 import numpy as np
 import pytest
 
-from llm_lite.core.engine import gains_comparison
+from llm_lite.core.engine import interventions_comparison
+from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.session import Session
 from llm_lite.core.messages import (
+    NO_CHANGES,
     AnswerDivergence,
     CompareAnswer,
     Generate,
@@ -15,6 +17,8 @@ from llm_lite.core.messages import (
     GenerationStarted,
     ReadAttentionRows,
 )
+from llm_lite.core.messages.interventions import Interventions, Shift
+from tests.changes import scales
 from tests.children import PATIENCE
 from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import exact, running
@@ -33,6 +37,10 @@ def logits(path, prompt, answer, gains):
     return rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
 
 
+def asking(answer, interventions):
+    return CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), interventions)
+
+
 @pytest.fixture
 def spoken(client, tiny_llama):
     info = client.load(tiny_llama).model
@@ -45,7 +53,7 @@ def spoken(client, tiny_llama):
 def test_divergence_is_that_of_two_fresh_computations(client, tiny_llama, spoken):
     info, prompt, answer = spoken
     half = gains_of(info, 0.5)
-    found = client.result(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, half)))
+    found = client.result(asking(answer, (NO_CHANGES, scales(half))))
     assert isinstance(found, AnswerDivergence)
     p = logits(tiny_llama, prompt, answer, gains_of(info, 1.0))
     q = logits(tiny_llama, prompt, answer, half)
@@ -54,20 +62,32 @@ def test_divergence_is_that_of_two_fresh_computations(client, tiny_llama, spoken
     np.testing.assert_allclose(found.kl, expected, rtol=1e-3, atol=1e-7)
 
 
+def test_a_direction_moves_what_the_model_says(client, spoken):
+    """And what cannot act while it writes is refused before anything runs."""
+    _, _, answer = spoken
+    shift = Interventions((Shift("layers.0.feed_forward.residual", (0.4, -0.3) * 32),))
+    task = asking(answer, (NO_CHANGES, shift))
+    assert min(client.result(task).kl) > 1e-4
+    assert client.ask()[1] == answer, "the chat has none"
+    bad = Interventions((Shift("layers.0.attention.heads", (0.0,) * 64),))
+    with pytest.raises(RequestError, match="only what layers leave is shifted"):
+        client.result(asking(answer, (bad, shift)))
+
+
 def test_equal_gains_do_not_diverge(client, spoken):
     info, _, answer = spoken
     half = gains_of(info, 0.5)
-    found = client.result(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (half, half)))
+    found = client.result(asking(answer, (scales(half),) * 2))
     assert len(found.kl) == len(answer) and max(found.kl) < 1e-8
 
 
 def test_the_chat_finds_its_cache_and_its_gains_again(client, spoken):
     info, _, answer = spoken
     half, quarter = gains_of(info, 0.5), gains_of(info, 0.25)
-    steered = Generate(HELLO, GREEDY, gains=half)
+    steered = Generate(HELLO, GREEDY, interventions=scales(half))
     client.send(steered)
     again = client.until(GenerationFinished)
-    client.result(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, quarter)))
+    client.result(asking(answer, (NO_CHANGES, scales(quarter))))
     client.send(steered)
     started = client.until(GenerationStarted)
     assert started.reused_tokens == started.prompt_tokens - 1
@@ -78,7 +98,7 @@ def test_an_answer_does_not_wait_for_the_cache_that_is_read_again(client, spoken
     """It reads what it needs itself."""
     _, _, answer = spoken
     sent, wanted = threading.Event(), []
-    find, read = gains_comparison._divergence, Session.prefill
+    find, read = interventions_comparison._divergence, Session.prefill
 
     def waiting_for_both(*arguments):
         assert sent.wait(PATIENCE)
@@ -88,7 +108,7 @@ def test_an_answer_does_not_wait_for_the_cache_that_is_read_again(client, spoken
         wanted.append(not stop())
         return read(session, tokens, stop, **options)
 
-    monkeypatch.setattr(gains_comparison, "_divergence", waiting_for_both)
+    monkeypatch.setattr(interventions_comparison, "_divergence", waiting_for_both)
     monkeypatch.setattr(Session, "prefill", noting)
     task = client.send(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, None)))
     client.send(Generate(HELLO, GREEDY))
@@ -103,7 +123,9 @@ def test_maps_of_the_chat_stay_whole(client, spoken):
     info, prompt, answer = spoken
     look = ReadAttentionRows(len(prompt) + 3, "to", "layer-mean", layer=0)
     before = client.result(look)
-    task = CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, gains_of(info, 0.5)))
+    task = CompareAnswer(
+        Generate(HELLO, GREEDY), tuple(answer), (NO_CHANGES, scales(gains_of(info, 0.5)))
+    )
     client.result(task)
     after = client.result(look)
     assert before.note == after.note == ""
@@ -112,11 +134,11 @@ def test_maps_of_the_chat_stay_whole(client, spoken):
 
 def test_as_many_tokens_are_compared_as_have_room(client, spoken, monkeypatch):
     _, _, answer = spoken
-    monkeypatch.setattr(gains_comparison, "ROOM", 1)
-    found = client.result(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, None)))
+    monkeypatch.setattr(interventions_comparison, "ROOM", 1)
+    found = client.result(asking(answer, (NO_CHANGES,) * 2))
     assert len(found.kl) == 1
 
 
 def test_an_answer_without_tokens_is_a_sentence(client, spoken):
-    problem = client.end_of(client.send(CompareAnswer(Generate(HELLO, GREEDY), (), (None, None))))
+    problem = client.end_of(client.send(asking((), (NO_CHANGES,) * 2)))
     assert problem == "there is no answer to compare, or it is not in the context"

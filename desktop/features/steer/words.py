@@ -1,0 +1,89 @@
+"""Interventions in words: what an answer's record says of them, and the rows of a list. A kind that
+has no words of its own here is called as in its record."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from llm_lite.core.messages import Interventions
+from llm_lite.core.messages.interventions import Change, Scale
+from llm_lite.desktop.language.translate import mark, tr, trn
+
+KINDS = (mark("scale"), mark("shift"), mark("choose"), mark("replace"))
+_PLACE = frozenset({"site", "unit", "positions"})  # the fields that all kinds have
+SHOWN_POSITIONS = 4
+
+
+def kind_of(change: Change) -> str:
+    """Return the kind of a change, by the tag of its record."""
+    return str(change.__struct_config__.tag)
+
+
+def in_words(interventions: Interventions) -> str:
+    """Return what is changed, as "3 heads off, 1 direction added"; "" for nothing."""
+    heads, weighed, experts = set[tuple[str, int]](), set[tuple[str, int]](), set[tuple[str, int]]()
+    others = Counter[str]()
+    for change in interventions.changes:
+        place = (change.site, -1 if change.unit is None else change.unit)
+        if change.unit is not None and change.site.endswith(".route"):
+            experts.add(place)
+        elif change.unit is None or not _weighs_a_head(change):
+            others[kind_of(change)] += 1
+        elif getattr(change, "factor", 1.0) == 0:
+            heads.add(place)
+        else:
+            weighed.add(place)
+    words = [
+        (trn("{n:,} head off", "{n:,} heads off", len(heads)), heads),
+        (trn("{n:,} head weighed", "{n:,} heads weighed", len(weighed)), weighed),
+        (trn("{n:,} expert switched", "{n:,} experts switched", len(experts)), experts),
+    ]
+    counted = (one.format(n=len(units)) for one, units in words if units)
+    return ", ".join([*counted, *other_words(others)])
+
+
+def other_words(counts: Counter[str]) -> Iterator[str]:
+    """Yield how many changes there are of each kind."""
+    for kind, count in counts.items():
+        if kind == "shift":
+            yield trn("{n:,} direction added", "{n:,} directions added", count).format(n=count)
+        else:
+            words = trn("{n:,} change: {kind}", "{n:,} changes: {kind}", count)
+            yield words.format(n=count, kind=tr(kind))
+
+
+def _weighs_a_head(change: Change) -> bool:
+    return isinstance(change, Scale) and change.site.endswith("attention.heads")
+
+
+def row_words(change: Change) -> tuple[str, str]:
+    """Return where a change acts, and its kind with its size."""
+    where = change.site
+    if change.unit is not None:
+        where += "  ·  " + tr("unit {n}").format(n=change.unit)
+    if change.positions is not None:
+        shown = ", ".join(map(str, change.positions[:SHOWN_POSITIONS]))
+        more = " …" if len(change.positions) > SHOWN_POSITIONS else ""
+        where += "  ·  " + tr("positions {list}").format(list=shown + more)
+    sizes = (_size(name, getattr(change, name)) for name in change.__struct_fields__)
+    return where, "  ·  ".join([tr(kind_of(change)), *filter(None, sizes)])
+
+
+def _size(name: str, value: Any) -> str:
+    """Return a field as a number or a word; of vectors, how long they are."""
+    if name in _PLACE or value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        length = math.sqrt(sum(one * one for one in _numbers(value)))
+        return tr("length {length}").format(length=f"{length:.3g}")
+    return tr(value) if isinstance(value, str) else str(value)
+
+
+def _numbers(values: Iterable[Any]) -> Iterator[float]:
+    for one in values:
+        yield from _numbers(one) if isinstance(one, tuple) else (one,)
