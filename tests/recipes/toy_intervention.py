@@ -67,16 +67,20 @@ def test_values_are_bounded(tiny_llama):
     assert abs(found[0] - plain[0]).max() < 1e-4
 ''',
 }
-# The document of the server and Python take it.
+# The document of the server and Python take it, and the window's list and records say it.
 _SEEN = """
 import json
 from llm_lite.api.given import interventions_of
+from llm_lite.desktop.features.steer.words import in_words, row_words
 from llm_lite.server import routes
 
 document = json.dumps(routes.document(routes.ENDPOINTS, "1"))
 assert "The largest value that is left." in document
 given = {"kind": "clip", "site": "embedding", "most": 1}
-assert interventions_of(given).changes[0].most == 1
+changes = interventions_of(given)
+assert changes.changes[0].most == 1
+assert row_words(changes.changes[0]) == ("embedding", "clip  \u00b7  1")
+assert in_words(changes) == "1 change: clip"
 """
 # The command line asks under it, of a model that the tests write.
 _ASKED = """
@@ -95,7 +99,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 def works(copy: Copy) -> bool:
-    """The questions, the server, Python and the command line take it."""
+    """The questions, the server, Python, the command line and the window take it."""
     return (
         passed(copy.python("-c", _SEEN))
         and passed(copy.python("-c", _ASKED))

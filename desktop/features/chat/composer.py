@@ -224,7 +224,7 @@ def steered(state: AppState) -> str:
     """Return a note about the interventions in force: they change every answer of the
     conversation."""
     model, notes = state.model, []
-    if model is None or not state.holds_conversations:
+    if model is None or not (state.holds_conversations and state.steering.interventions):
         return ""
     if heads := state.steering.changed_heads(model):
         words = trn("Head gains: {n:,} head changed", "Head gains: {n:,} heads changed", heads)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from llm_lite.core.messages import Interventions
 from llm_lite.core.messages.interventions import Change, Scale
-from llm_lite.desktop.language.translate import mark, tr, trn
+from llm_lite.desktop.language.translate import mark, number, tr, trn
 
 KINDS = (mark("scale"), mark("shift"), mark("choose"), mark("replace"))
 _PLACE = frozenset({"site", "unit", "positions"})  # the fields that all kinds have
@@ -24,6 +25,11 @@ def kind_of(change: Change) -> str:
 
 def in_words(interventions: Interventions) -> str:
     """Return what is changed, as "3 heads off, 1 direction added"; "" for nothing."""
+    return _in_words(interventions, number()) if interventions else ""
+
+
+@lru_cache(64)  # the head of each answer is drawn in every frame
+def _in_words(interventions: Interventions, language: int) -> str:
     heads, weighed, experts = set[tuple[str, int]](), set[tuple[str, int]](), set[tuple[str, int]]()
     others = Counter[str]()
     for change in interventions.changes:

@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 from imgui_bundle import imgui
 
+from llm_lite.core.messages import Interventions
+from llm_lite.core.messages.interventions import Shift
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import StopAnswer
 from llm_lite.desktop.features.program.state import AppState
+from llm_lite.desktop.features.steer.model import LoadInterventions
 from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokenizer.model import TOKENS, ChooseTokenizing
 from llm_lite.desktop.features.tokenizer.state import (
@@ -29,6 +32,7 @@ LOWEST = 0.82  # of the height, where the panel ends that is shown
 KOREAN_WORDS = "하늘이 파랗습니다. The sky is unbelievably blue."
 LIMIT = 900.0  # seconds
 STEERED_TOKENS = 40
+SMALL = (0.05, -0.05) * 8192  # a direction; as long as a model is wide
 ABLATED = ((1, 0), (1, 1), (2, 0))  # layer, head; those of them that the model has
 
 
@@ -81,7 +85,29 @@ def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.leave()
     picture("05-steered")
     driver.click("compare.close")
+    _load_direction(driver, picture)
     driver.click("steer.reset")
+
+
+def _load_direction(driver: InputDriver, picture: Callable[[str], None]) -> None:
+    """Add a direction to what a layer leaves, beside the heads that are off, as a file does."""
+    state = driver.state
+    if state.model is None:
+        return
+    direction = Shift(
+        f"blocks.{state.model.layers // 2}.hook_resid_post", SMALL[: state.model.width]
+    )
+    changes = (*state.steering.interventions.changes, direction)
+    driver.program.do(LoadInterventions(Interventions(changes)))
+    driver.wait("the direction", lambda s: s.steering.wanted is None, LIMIT)
+    driver.wait("its effect", lambda s: EFFECT.answered(s) is not None, LIMIT)
+    driver.leave()
+    picture("05-steer-direction")
+    driver.click("steer.file")
+    driver.leave()
+    picture("05-steer-file")
+    driver.press(imgui.Key.escape)
+    driver.frames(2)
 
 
 def _point_at_token(driver: InputDriver, **changes: object) -> None:
