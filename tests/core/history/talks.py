@@ -17,7 +17,6 @@ RUN = AnswerRun(
     "some processor",
     4,
     SamplingOptions(seed=7),
-    ((1.0, 0.0), (0.5, 1.0)),
     interventions=Interventions((Shift("logits", (1.0, -2.5)), Scale("embedding", 0.5, 3)), "tiny"),
 )
 END = AnswerEnd("length", GenerationStats(10, 4, 3, 100.0, 20.5, 1.5, 17, 1 << 20, 5), "", 2.5)
