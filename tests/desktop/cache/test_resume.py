@@ -53,6 +53,7 @@ from llm_lite.desktop.features.resume.model import (
 from llm_lite.desktop.features.resume.state import BUDGET, Offer, OfferStatus, ResumeState
 from llm_lite.desktop.features.steer.state import Steering
 from llm_lite.desktop.features.tokens.state import SYSTEM
+from tests.changes import weighed
 from tests.desktop.cached import with_answer
 from tests.desktop.fake_model import EXECUTOR, MODEL
 from tests.desktop.headless import sent
@@ -164,7 +165,7 @@ def test_a_check_that_ends_without_a_reply_offers_nothing(end):
         {"thinking": False},
         {"tree": ConversationTree((Message("user", "Hi"),))},
         {"executor": replace(EXECUTOR, mode="int4")},
-        {"steering": Steering(gains=((0.5,) * MODEL.heads,) * MODEL.layers)},
+        {"steering": Steering(weighed(((0.5,) * MODEL.heads,) * MODEL.layers, MODEL))},
     ],
     ids=lambda changes: next(iter(changes)),
 )

@@ -169,7 +169,8 @@ def test_nothing_moves_while_gains_are_dragged(app):
     driver.frames(2)
     top = app.ui.rects["encoding.count"][1]
     app.program.engine = None  # nobody answers
-    app.program.do(Steer(((0.5,) * 12,) * 6))
+    model = app.state.model
+    app.program.do(Steer(weighed(((0.5,) * model.heads,) * model.layers, model)))
     driver.frames(2)
     assert SIMILARITIES.answer(app.state) is None and SIMILARITIES.waiting(app.state)
     assert app.ui.rects["encoding.count"][1] == top

@@ -23,6 +23,7 @@ from llm_lite.desktop.features.registry import FEATURES
 from llm_lite.desktop.features.steer.model import Steer
 from llm_lite.desktop.features.tokenizer.model import ChooseTokenizing
 from llm_lite.desktop.features.tools.state import DECLARED
+from tests.changes import weighed
 from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.fake_model import EXECUTOR, MODEL
 
@@ -33,7 +34,7 @@ BASE = AppState(
 )
 BASE = replace(BASE, tokenizer=replace(BASE.tokenizer, form="chat"))
 BASE = with_cached(BASE, ("<s>", "Hello", "Hi", "!"), (-1, 0, 1, 1))
-GAINS = ((0.5,) * MODEL.heads,) * MODEL.layers
+CHANGES = weighed(((0.5,) * MODEL.heads,) * MODEL.layers, MODEL)
 OTHER_ANSWER = (TALK[0], Message("assistant", "Ho", stop_reason="end"))
 
 
@@ -80,7 +81,7 @@ SUBJECTS = {
     "a pair of sentences": by(lambda s: ChooseEncoding(replace(s.encoding, pair=(0, 2)))),
     "two answers": lambda s: replace(s, compared=AnswerComparison(TALK[0].id, TALK[1].id)),
 }
-STEERED = by(lambda state: Steer(GAINS))
+STEERED = by(lambda state: Steer(CHANGES))
 SAMPLES = {int: 1, str: "a", float: 1.0, bool: True, Generate: Generate(())}
 
 
