@@ -130,13 +130,14 @@ def _encode_replied(event: Event, asked: EncodeText, state: AppState, now: float
     if not ENCODED.waits_for(state, asked):  # another one was asked since
         return state
     state = replied(event, asked, state, now)
-    if isinstance(event, TextEncoded):
-        texts = tuple(shown(token.text.strip(" ")) for token in event.tokens)
-        cached = cached_text.plain(state.cached, texts, (), len(texts))
-        return _readable(replace(state, cached=cached))
-    if isinstance(event, Ended) and event.failure:
+    if not isinstance(event, Ended) or event.unwanted:
+        return state
+    answer = ENCODED.answer(state)
+    if answer is None:
         return replace(state, cached=CachedText(computed=state.cached.computed))
-    return state
+    texts = tuple(shown(token.text.strip(" ")) for token in answer.tokens)
+    cached = cached_text.plain(state.cached, texts, (), len(texts))
+    return _readable(replace(state, cached=cached))
 
 
 def _readable(state: AppState) -> AppState:

@@ -280,6 +280,9 @@ class Router:
         event = report.event
         if isinstance(event, ModelLoaded):
             self._loaded, self._changed = event, None
+            if isinstance(report.command, LoadModel):
+                options = report.command.options
+                self._changed = ExecutorChanged(event.executor, event.model, options)
         elif isinstance(event, ExecutorChanged) and self._loaded is not None:
             self._loaded = ModelLoaded(event.model, event.executor, self._loaded.seconds)
             self._changed = event

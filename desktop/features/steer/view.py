@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from imgui_bundle import ImVec2, imgui
-from llm_lite.desktop.features.figures.view import default_path
 from msgspec import Struct, field
 
 from llm_lite.core.messages import (
@@ -21,6 +20,7 @@ from llm_lite.core.messages import (
 from llm_lite.core.messages.gains import gains_of, others, with_gains
 from llm_lite.core.plain_text import one_line
 from llm_lite.desktop.features.attention.state import PART_HINTS, PARTS
+from llm_lite.desktop.features.export_picture.view import default_path
 from llm_lite.desktop.features.file_chooser.path_field import path_field
 from llm_lite.desktop.features.file_chooser.state import PathTarget
 from llm_lite.desktop.features.program.action import Action

@@ -71,8 +71,8 @@ def test_a_late_answer_is_dropped():
     late = apply(encoded(one), second, 0.0, one)
     assert late is second
     state = apply(encoded(other), late, 0.0, other)
-    assert state.positions == ("[CLS]", "second", "[SEP]")
     state = apply(Ended(), state, 0.0, other)
+    assert state.positions == ("[CLS]", "second", "[SEP]")
     assert ENCODED.waiting(state) is None
     assert apply(Ended("late"), state, 0.0, other) == state
 

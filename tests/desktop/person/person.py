@@ -578,6 +578,7 @@ class Person:
             mode = self.rng.choice([self.at_start["options.mode"], *MODES])
             options, elsewhere = replace(self.state.options, mode=mode), self.state.elsewhere
             loads = self.state.load is not None and not self.state.load.changes
+            loads = loads or self.state.model is None  # it comes after a server was left
             self.do(SetOptions(options))
             for _ in range(self.rng.randrange(1, 5)):
                 if not elsewhere and not loads:

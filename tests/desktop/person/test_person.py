@@ -350,7 +350,7 @@ SHOWN_BY = {
     "asked_is_kept": (Person.restart,),
     "change_of_what_was_asked_is_not_kept": (Person.restart, Person.sample),
     "form": (Person.form, Person.new, Person.open),
-    "comparing": (Person.steer, Person.answer_steered, Person.open),
+    "compared": (Person.steer, Person.answer_steered, Person.open),
     "rates": (Person.send, Person.new),
 }
 

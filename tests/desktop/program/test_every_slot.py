@@ -155,7 +155,7 @@ def test_answers_come_back_with_what_they_are_about():
         assert slot.answer(act(SetSystemPrompt(""), other, 0.0)[0]) == "answer"
 
 
-@pytest.mark.parametrize("part", ["chat", "model", "executor", "gains", "length", "runs"])
+@pytest.mark.parametrize("part", ["chat", "model", "executor", "interventions", "length", "runs"])
 def test_a_stamp_that_lacks_a_part_is_found(monkeypatch, part):
     whole = Slot.stamp
     nothing = {"chat": 0, "model": "", "length": 0, "runs": ()}.get(part)
