@@ -25,7 +25,7 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.records import replace
 from tests.cli.terminal_runs import GREEDY, NUMPY
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.make_gguf import write_tiny_llama
 
 INSIDE = Thinking("think", inside=True)

@@ -5,7 +5,7 @@ from imgui_bundle import imgui
 from llm_lite.core.messages import CacheLayerInfo, CacheLayout
 from llm_lite.desktop.features.cache.map import CacheZoom, window_of
 from llm_lite.desktop.features.chat.model import Send
-from tests.desktop.fake_model import ROW
+from tests.desktop.engine.model import ROW
 
 QUESTION = "Why is the sky blue?"
 RINGS = CacheLayout(

@@ -16,8 +16,8 @@ from llm_lite.desktop.render.frame import FrameLoop
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.render.offscreen import OffscreenTarget
 from tests.desktop.cache_view import QUESTION, RINGS, say
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import Headless
 
 
@@ -82,7 +82,7 @@ def cache_view(headless):
     """A conversation of one answer beside the cache's view; `rings` for sliding windows."""
 
     def make(rings=False, view=(1400, 1700)):
-        one, engine = headless(AppState(), size=view), FakeEngine(0.0)
+        one, engine = headless(AppState(), size=view), ScriptedEngine(0.0)
         if rings:
             engine.model = replace(MODEL, context=1024, layers=6, cache=RINGS)
         one.program.start(engine)

@@ -7,7 +7,7 @@ from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.widgets.fonts import load_fonts
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tools.tour.input_driver import InputDriver
 
 READY = AppState(model=MODEL, executor=EXECUTOR)
@@ -52,5 +52,5 @@ class Headless:
 
 
 def sent(engine, kind):
-    """Commands of a kind that a fake engine was sent, first to last."""
+    """Commands of a kind that an engine was sent, first to last."""
     return [command for command in engine.commands if isinstance(command, kind)]

@@ -55,7 +55,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.asking import Ask
 from llm_lite.desktop.features.tokens.toy_next import NEXT
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.fake_answers import lens
+from tests.desktop.engine.questions import lens
 from tests.desktop.headless import READY
 from llm_lite.core.messages import LensResult
 

@@ -66,8 +66,8 @@ from llm_lite.core.serving.service import (
     Emit,
 )
 from tests.children import PATIENCE
-from tests.desktop import lesson_fake
-from tests.desktop.fake_answers import read_routing, read_states
+from tests.desktop.engine import lesson as scripted_lesson
+from tests.desktop.engine.questions import read_routing, read_states
 from tests.scripted_answers import scripted
 from tests.server.scripted_model import HEADS, LAYERS, WIDTH, model_info
 from tests.server.scripted_modes import ScriptedModes
@@ -343,7 +343,7 @@ class ScriptedService:
 
     def _trace(self, response: str, asked: FollowToken) -> TokenFollowed:
         tokens, _ = self._kept_tokens(response)
-        made = lesson_fake.trace(asked)
+        made = scripted_lesson.trace(asked)
         places = tuple((place, tokens[place]) for place, _ in made.tokens)
         texts = tuple(self.token_texts([token for _, token in places]))
         return TokenFollowed(replace(made, tokens=places, texts=texts))

@@ -18,8 +18,8 @@ from llm_lite.desktop.features.attention.state import AttentionChoice
 from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Running
 from llm_lite.desktop.widgets.frame_times import percentiles
-from tests.desktop.attention_fake import FakeSource
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.attention import RandomSource
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tools.tour.input_driver import InputDriver
 from tools.tour.offscreen_app import OffscreenApp
 
@@ -28,7 +28,7 @@ LENGTH, TOKENS = 4096, 150
 
 def main() -> None:
     length = int(sys.argv[1]) if len(sys.argv) > 1 else LENGTH
-    source = FakeSource(
+    source = RandomSource(
         layers=30, heads=9, kv_heads=3, head_dim=64, context=length + 256, dtype="f16"
     )
     source.grow(length - TOKENS)

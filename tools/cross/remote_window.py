@@ -29,8 +29,8 @@ from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.render.png import write_png
 from llm_lite.server.config import ServerConfig
 from tests.core.remote.servers import scripted
-from tests.desktop.fake_answers import ANSWER, pieces_of
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.answers import ANSWER, pieces_of
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.server.conftest import Served
 from tests.server.scripted_service import ScriptedService
 from tools.tour.input_driver import InputDriver
@@ -46,7 +46,7 @@ class Pictures:
         self.program = self.app.program
         self.driver = InputDriver(self.program, lambda: self.app.draw() and None)
         self.program.use("remote", RemoteHost(lambda: None))
-        self.program.start(FakeEngine(delay=0.0))
+        self.program.start(ScriptedEngine(delay=0.0))
         self.program.do(SetTheme(theme))  # type: ignore[arg-type]
         self.program.do(SetLanguage(language))
         self.program.do(OpenModel(None))

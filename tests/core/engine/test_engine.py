@@ -39,6 +39,7 @@ from tests.changes import scales
 from tests.core.engine_client import GREEDY, HELLO, LOADS, PATIENCE, Client
 from tests.make_gguf import tokenizer_metadata, write_tiny_llama
 from tests.runners import BACKENDS, exact
+from tests.tiers import thorough
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -139,7 +140,7 @@ def _random_requests(random):
     }
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(4), *map(thorough, range(4, 12))])
 def test_every_command_is_answered_once_whatever_the_order(client, tiny_llama, tmp_path, seed):
     """Random commands at random moments, none of them waited for, some cancelled."""
     random = Random(seed)

@@ -24,7 +24,7 @@ from llm_lite.core.messages import (
     TokenizeText,
 )
 from tests.children import PATIENCE
-from tests.desktop.fake_engine import FIXTURES
+from tests.desktop.engine.engine import FIXTURES
 
 BERT = str(FIXTURES / "bert" / "tokenizer.json")
 

@@ -14,6 +14,7 @@ from llm_lite.core.plan.plan import Program
 from llm_lite.core.plan.step import Step
 from llm_lite.core.records import replace
 from tests.core.exec.one_op import BLOCKS, EVERY_ISA, FLOATS, TILES, weight
+from tests.pairs import tiered_pairs
 from tests.weight_blocks import width
 
 VOCABULARY, MOST = 40, 45
@@ -145,8 +146,7 @@ def test_vulkan_multiplies(make_vulkan, dtype, way):
 
 
 @VULKAN
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("dtype", ["f32", "int4"])
+@tiered_pairs("way, dtype", list(WAYS), ["f32", "int4"])
 def test_vulkan_multiplies_parts_of_experts(make_vulkan, monkeypatch, dtype, way):
     """The weights of some experts begin in one buffer and end in the next."""
     monkeypatch.setattr(memory, "MOST_PART_ROWS", 64)

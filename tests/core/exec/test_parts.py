@@ -10,8 +10,10 @@ from llm_lite.core.exec.numpy_executor import NumpyExecutor
 from llm_lite.core.exec.parts import cut_out, experts_apart, held, whole_plan
 from llm_lite.core.plan.plan import Kind
 from tests.core.exec.test_experts import MOST, ROUTES, Mixture, steps
+from tests.tiers import tiered
 
 VULKAN = pytest.mark.vulkan
+FORMATS = (("f32", False), ("q4_0", True), ("q6_k", False))  # and activations as 8-bit numbers
 
 
 def names(plan, numbers):
@@ -59,8 +61,11 @@ def beside(model, program, **options):
 
 
 @VULKAN
-@pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize(("dtype", "a8"), [("f32", False), ("q4_0", True), ("q6_k", False)])
+@tiered(
+    "route, dtype, a8",
+    [(route, *how) for route in ROUTES for how in FORMATS],
+    first=[(route, *FORMATS[0]) for route in ROUTES] + [("sigmoid", *how) for how in FORMATS[1:]],
+)
 def test_vulkan_with_experts_in_cpp(make_vulkan, route, dtype, a8):
     experts, chosen, how = ROUTES[route]
     model = Mixture(256, 32, experts, chosen, dtype, a8=a8, **how)

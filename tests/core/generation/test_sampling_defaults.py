@@ -7,7 +7,7 @@ import pytest
 from llm_lite.core.generation.sampling_defaults import FAMILIES, MEASURED, sampling_defaults
 from llm_lite.core.messages import SamplingDefault
 from llm_lite.core.records import replace
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.model import MODEL
 
 CONFIG = "generation_config.json"
 

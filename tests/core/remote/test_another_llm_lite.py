@@ -66,8 +66,8 @@ from tests.children import PATIENCE
 from tests.core.engine_client import Client as LocalClient
 from tests.core.remote.test_answers import events_in, events_of, finished, said
 from tests.core.serving.clients import serve as serve_clients
-from tests.desktop import lesson_fake
-from tests.desktop.fake_answers import read_states
+from tests.desktop.engine import lesson as scripted_lesson
+from tests.desktop.engine.questions import read_states
 from tests.runners import exact, running
 from tests.server.conftest import Served, serve
 
@@ -219,7 +219,7 @@ def _npz(name: str, raw: bytes, how: int = zipfile.ZIP_STORED) -> bytes:
 def test_traces_that_lie() -> None:
     """What does not belong together is one sentence, and is not drawn."""
     asked = FollowToken(3, 1, 2)
-    good: dict[str, Any] = to_builtins(replace(lesson_fake.trace(asked), texts=("a",) * 4))
+    good: dict[str, Any] = to_builtins(replace(scripted_lesson.trace(asked), texts=("a",) * 4))
     assert trace_of(good, asked).texts == ("a",) * 4
     for name, value in (
         ("position", 4), ("growth", []), ("tokens", []), ("texts", ["a"]), ("head", 9),

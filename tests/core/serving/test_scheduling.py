@@ -33,6 +33,14 @@ def order(*several):
     return [asked for _, asked in sorted(began, key=lambda pair: pair[0])]
 
 
+@pytest.fixture
+def turn(monkeypatch):
+    """The steps of a turn: a quarter of what they are, so that answers of several turns are over
+    soon."""
+    monkeypatch.setattr(places, "MANY_STEPS", places.MANY_STEPS // 4)
+    return places.MANY_STEPS
+
+
 class Timed(Asked):
     """Counts all events of all requests, so that their order is known."""
 
@@ -231,17 +239,19 @@ def test_whoever_has_all_places_gives_one_up(client, served_model, hook, newcome
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "10.0.0.9"])
-def test_a_small_chat_begins_beside_any_number_of_long_answers(client, served_model, hook, address):
+def test_a_small_chat_begins_beside_any_number_of_long_answers(
+    client, served_model, hook, turn, address
+):
     """Twelve names share two places, of an address that is the small chat's or another's. None of
     them loses a token, and nobody else begins before it."""
     client.load(served_model, exact())
     service = serve(client, parallel=2)
-    alone = [Asked(service, tokens=(5, 6, n), sampling=LONG_SAID).tokens() for n in range(12)]
+    long = replace(GREEDY, max_new_tokens=3 * turn)
+    alone = [Asked(service, tokens=(5, 6, n), sampling=long).tokens() for n in range(12)]
     began = len(hook.steps)
-    reached = hook.block_step(began + 200)
+    reached = hook.block_step(began + 6 * turn)
     worst = [
-        Timed(service, tokens=(5, 6, n), sampling=LONG_SAID, client=f"10.0.0.1 {n}")
-        for n in range(12)
+        Timed(service, tokens=(5, 6, n), sampling=long, client=f"10.0.0.1 {n}") for n in range(12)
     ]
     assert reached.wait(PATIENCE)
     small = Timed(service, tokens=(6, 7), sampling=SHORT, client=f"{address} small")
@@ -258,13 +268,13 @@ def test_a_small_chat_begins_beside_any_number_of_long_answers(client, served_mo
 
 
 def test_one_client_s_many_small_chats_leave_a_long_answer_of_another_its_half(
-    client, served_model
+    client, served_model, turn
 ):
     """Each of them is new, but their client's others rest meanwhile."""
     client.load(served_model, exact())
     service = serve(client, parallel=1, most_waiting=64)
-    said = replace(GREEDY, max_new_tokens=8 * places.MANY_STEPS)
-    small = replace(GREEDY, max_new_tokens=2 * places.MANY_STEPS)
+    said = replace(GREEDY, max_new_tokens=8 * turn)
+    small = replace(GREEDY, max_new_tokens=2 * turn)
     long = Timed(service, tokens=(5, 6, 7), sampling=said, client="10.0.0.1 long")
     many = [
         Timed(service, tokens=(5, 8, n), sampling=small, client="10.0.0.2 many") for n in range(30)
@@ -273,16 +283,16 @@ def test_one_client_s_many_small_chats_leave_a_long_answer_of_another_its_half(
     over = long.heard_at[GenerationFinished]
     [one.finished() for one in many]
     others = sum(at < over for one in many for at in one.tokens_at)
-    assert count == 8 * places.MANY_STEPS and others <= 1.5 * count, others
+    assert count == 8 * turn and others <= 1.5 * count, others
 
 
 @pytest.mark.parametrize("pages", [40, 5])
-def test_long_answers_are_written_in_turns(client, served_model, pages):
+def test_long_answers_are_written_in_turns(client, served_model, turn, pages):
     """When the first is over the others have most of theirs, too, if the cache holds them all;
     else they are the same all the same."""
     client.load(served_model, exact())
     service = serve(client, parallel=2, cache_budget=pages * BYTES_A_PAGE)
-    count = 6 * places.MANY_STEPS
+    count = 6 * turn
     long = replace(GREEDY, max_new_tokens=count)
     prompts = [tuple(range(5 + n, 90 + n)) for n in range(6)]
     alone = [Asked(service, tokens=tokens, sampling=long).tokens() for tokens in prompts]

@@ -1,4 +1,4 @@
-"""The whole desktop in a real window on a virtual display, validated; only the engine is a fake."""
+"""The whole desktop in a real window on a virtual display, validated; the engine is scripted."""
 
 import errno
 import os
@@ -31,33 +31,21 @@ from tools.tour.input_driver import InputDriver
 import glfw
 
 from tests.children import PATIENCE
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.render.x11_owner import PIECES
 
 pytestmark = pytest.mark.vulkan
 
 
-class Engine(FakeEngine):
-    """The real one's constructor and its word about a lost device."""
+class Engine(ScriptedEngine):
+    """With the real one's constructor."""
 
     delay = 0.01
 
     def __init__(self, device, wake, variants):
         assert variants.name == "models"
-        self.devices = [device]
-        self.drawing = False
         super().__init__(Engine.delay, wake)
-
-    def device_lost(self, device):
         self.devices.append(device)
-
-    def frame(self, drawing):
-        assert drawing != self.drawing, "begun and ended in turn"
-        self.drawing = drawing
-
-    def close(self, timeout=2.0):
-        super().close(timeout)
-        return not self._thread.is_alive()
 
 
 @pytest.fixture

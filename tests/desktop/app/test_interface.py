@@ -18,9 +18,9 @@ from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Load, Message, Notice, Running
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.widgets.markdown.rich_text import rich_text
-from tests.desktop.fake_answers import ANSWER
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.answers import ANSWER
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import READY, sent
 from tools.tour.example_models import LOCAL
 from tools.tour.input_driver import InputDriverError
@@ -30,7 +30,7 @@ OPENERS = [(p.opener, p.name) for p in PANELS] + [("status.executor", "executor"
 
 
 def with_engine(one, delay=0.0):
-    engine = FakeEngine(delay)
+    engine = ScriptedEngine(delay)
     one.program.start(engine)
     return engine
 

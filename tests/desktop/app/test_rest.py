@@ -27,7 +27,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.model import KeepNow, Resume, offer_status
 from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tools.tour.scenes.encoding import BUNDLED
 
 LONG = 3600.0  # seconds: no frame is due
@@ -42,7 +42,7 @@ class Resting:
         self.one = make(AppState())
         self.program, self.pacer = self.one.program, Pacer()
         self.program.use("history", HistoryHost(path, lambda: None))
-        self.engine = FakeEngine(0.0)
+        self.engine = ScriptedEngine(0.0)
         self.program.start(self.engine)
         self.load(None)
 

@@ -13,7 +13,7 @@ from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.program.model import SetFontSize, SetTheme
 from llm_lite.desktop.features.program.state import LogLine
 from llm_lite.desktop.features.registry import VIEWS
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.tiled import tiled
 
 
@@ -61,7 +61,7 @@ def following(headless, monkeypatch):
 
     def make(size=(2400, 1500)):
         one = headless(size=size)
-        one.program.start(FakeEngine(0.0))
+        one.program.start(ScriptedEngine(0.0))
         one.program.do(Send("Why is the sky blue?"))
         one.driver.wait("an answer", lambda s: s.messages and not s.busy)
         one.driver.click("chat.input")

@@ -30,8 +30,8 @@ from llm_lite.desktop.features.program.act import act, due
 from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState, Counted, Message
 from llm_lite.desktop.features.tree.model import SwitchVersion
-from tests.desktop.fake_answers import count
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.vocabulary import count
 from tests.desktop.other_versions import others, with_beside
 
 READY = AppState(model=replace(MODEL, context=1024), executor=EXECUTOR)

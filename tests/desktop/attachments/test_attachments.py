@@ -17,8 +17,8 @@ from llm_lite.desktop.features.attachments.model import (
 )
 from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.program.state import Message
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import READY
 
 
@@ -26,7 +26,7 @@ from tests.desktop.headless import READY
 def chat(headless):
     def made(*texts, context=1024, state=READY):
         one = headless(replace(state, model=replace(MODEL, context=context)))
-        one.program.start(FakeEngine(0.0))
+        one.program.start(ScriptedEngine(0.0))
         for number, text in enumerate(texts, 1):
             one.program.do(AttachFiles((f"/nowhere/{number}.md",)))
             one.program.do(FileRead(number, Attachment("x", text, kind="markdown")))

@@ -34,7 +34,7 @@ from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.widgets.head_maps import MapPicture
 from llm_lite.desktop.widgets.token_text import visible
 from tests.desktop.cached import with_cached
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 
 
 @pytest.mark.parametrize("name", NAMES)

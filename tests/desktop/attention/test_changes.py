@@ -31,7 +31,7 @@ from llm_lite.desktop.features.steer.model import (
     Steer,
 )
 from llm_lite.desktop.features.steer.words import in_words, row_words
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 from tests.desktop.program.test_state import answered, play
 

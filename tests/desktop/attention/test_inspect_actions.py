@@ -53,7 +53,7 @@ from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, XRay, unrea
 from llm_lite.desktop.features.tree import model as forking
 from llm_lite.desktop.features.tree import model as switching
 from tests.changes import weighed
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.other_versions import others
 from tests.desktop.program.test_state import READY, STATS, asked, play
 

@@ -28,9 +28,9 @@ from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokens.lens import LENS, _position, leads_words, settled
 from tests.changes import gains_in, scales
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.fake_answers import lens
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import MODEL
+from tests.desktop.engine.questions import lens
 from tests.desktop.headless import READY, sent
 from tests.desktop.other_versions import others
 from tests.desktop.tokens import test_token_views
@@ -46,7 +46,7 @@ def asked_lens(state):
 
 def test_the_lens_follows_the_newest_token_at_leisure(headless):
     one = headless(AppState(), size=(1400, 1700))
-    engine = FakeEngine(0.01)
+    engine = ScriptedEngine(0.01)
     one.program.start(engine)
     engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)

@@ -10,7 +10,6 @@ from llm_lite.core.messages import KV_TYPES
 from llm_lite.desktop.attention import colors, maps, work
 from llm_lite.desktop.attention.text import MapText
 from llm_lite.desktop.widgets.head_maps import ColorScale
-from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import (
     Rig,
     assert_thumbnails,
@@ -19,6 +18,7 @@ from tests.desktop.attention_rig import (
     thumbnails,
     values_of,
 )
+from tests.desktop.engine.attention import RandomSource
 from tests.runners import BACKENDS, exact, running
 
 pytestmark = pytest.mark.vulkan
@@ -32,7 +32,7 @@ def rig(scene, device, monkeypatch):
 
     def make(**options):
         on_device = options.pop("on_device", False)
-        source = FakeSource(**options, device=device if on_device else None)
+        source = RandomSource(**options, device=device if on_device else None)
         made.append(Rig(scene, device, source, monkeypatch))
         return made[-1]
 
@@ -333,7 +333,7 @@ def test_sentences_where_there_is_nothing_to_draw(rig):
 
 def test_maps_are_of_the_tokens_in_front_alone():
     """The engine may have another text by now, or more than is in front."""
-    source, text = FakeSource(), MapText()
+    source, text = RandomSource(), MapText()
     source.grow(5, [1, 2, 3, 4, 5])
     text.update(source, (1, 2, 3))
     assert text.tokens == (1, 2, 3) and text.rows == range(3)
@@ -349,7 +349,7 @@ def test_another_source_and_a_closed_one(rig):
     one.source.grow(30)
     one.until_complete(thumbnails)
     first = one.source
-    one.source = FakeSource(layers=3, heads=2, seed=5)
+    one.source = RandomSource(layers=3, heads=2, seed=5)
     one.source.grow(35)
     one.until_complete(thumbnails)
     assert_thumbnails(one, 2e-5)

@@ -19,7 +19,7 @@ from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.render.png import read_png
 from llm_lite.desktop.widgets.theme import DARK
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tools.tour.scenes.encoding import BUNDLED
 from tools.tour.stage import Stage
 
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.vulkan
 
 @pytest.fixture
 def stage(monkeypatch):
-    """The program on an offscreen surface after a short answer of a fake engine."""
+    """The program on an offscreen surface after a short answer of a scripted engine."""
     monkeypatch.setenv("LLM_LITE_VALIDATION", "1")
     monkeypatch.setattr(work, "SOFTWARE_IDLE_MS", 200.0)
     one = Stage(EngineOptions(), SamplingOptions(max_new_tokens=12), 0.0)
-    one._engine = FakeEngine(0.0)
+    one._engine = ScriptedEngine(0.0)
     one.program.start(one._engine)
     one._engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)

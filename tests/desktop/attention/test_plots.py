@@ -24,8 +24,8 @@ from llm_lite.desktop.widgets.plots.shares import filled
 from llm_lite.desktop.widgets.step_flame import WAITING, lay_out
 from tests.desktop.attention.test_attention_views import SomeRows
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.fake_model import EXECUTOR, MODEL
-from tests.desktop.fake_tasks import STEP
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.tasks import STEP
 
 AROUND = Around(name=17.0, title=28.0, gap=12.0, numbers=(30.0, 15.0), words=(36.0, 96.0))
 

@@ -16,8 +16,8 @@ from llm_lite.desktop.attention.store import PANELS
 from llm_lite.desktop.attention.surface import WORD
 from llm_lite.desktop.attention.work import FrameJobs, Planner
 from llm_lite.desktop.widgets.head_maps import ColorScale
-from tests.desktop.attention_fake import FakeSource
 from tests.desktop.attention_rig import Rig, assert_thumbnails, thumbnails
+from tests.desktop.engine.attention import RandomSource
 
 CONTEXT = 150
 ROW_BYTES = 2 * 16 * 4  # of two heads' keys, or queries
@@ -84,7 +84,7 @@ def test_a_job_too_many_is_refused():
 @pytest.fixture
 def rig(scene, device):
     """make(patch, **options) -> Rig; a property closes its own, example by example."""
-    return lambda patch, **options: Rig(scene, device, FakeSource(**options), patch)
+    return lambda patch, **options: Rig(scene, device, RandomSource(**options), patch)
 
 
 @pytest.mark.vulkan
@@ -165,7 +165,7 @@ def squeeze(patch, sizes):
 def test_no_frame_overflows_a_slot(scene_once, device, model, sizes, deeds):
     """Random conversations, views, looks and limits; in the end the maps are those of NumPy."""
     with pytest.MonkeyPatch.context() as patch:
-        source = FakeSource(**model, heads=2, kv_heads=2, context=CONTEXT)
+        source = RandomSource(**model, heads=2, kv_heads=2, context=CONTEXT)
         one = Rig(lambda *_: scene_once, device, source, patch)
         squeeze(patch, sizes)
         try:

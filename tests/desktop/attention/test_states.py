@@ -20,8 +20,8 @@ from llm_lite.desktop.features.program.state import AppState, Message, Running
 from llm_lite.desktop.features.remote.state import Connection, RemoteState
 from tests.desktop.attention.test_attention_views import SomeRows
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.fake_answers import read_states
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.questions import read_states
 
 TOKENS = 40
 MESSAGES = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))

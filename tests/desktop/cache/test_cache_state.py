@@ -55,7 +55,7 @@ from llm_lite.desktop.features.program.cached_text import (
 from llm_lite.desktop.features.program.state import AppState, Message
 from llm_lite.desktop.features.tokens.state import SYSTEM, TEMPLATE, passage, places
 from tests.desktop.cached import with_cached
-from tests.desktop.fake_model import EXECUTOR, MODEL, ROW
+from tests.desktop.engine.model import EXECUTOR, MODEL, ROW
 from tests.desktop.reports import fold_reports
 
 READY = AppState(model=MODEL, executor=EXECUTOR)

@@ -1,4 +1,4 @@
-"""The cache's view used through ImGui's input queue: a fake engine, then real models."""
+"""The cache's view used through ImGui's input queue: a scripted engine, then real models."""
 
 import numpy as np
 import pytest
@@ -32,8 +32,8 @@ from llm_lite.desktop.features.resume.state import KeptCache
 from llm_lite.desktop.language.units import size
 from llm_lite.desktop.widgets.theme import DARK, u32
 from tests.desktop.cache_view import RINGS, click, point, say
-from tests.desktop.fake_answers import ANSWER, pieces_of
-from tests.desktop.fake_model import MODEL, ROW
+from tests.desktop.engine.answers import ANSWER, pieces_of
+from tests.desktop.engine.model import MODEL, ROW
 from tests.desktop.headless import sent
 from tests.runners import BACKENDS, exact
 
@@ -41,8 +41,8 @@ from tests.runners import BACKENDS, exact
 def test_the_numbers_are_those_of_the_status(cache_view):
     one, engine = cache_view()
     state, layout = one.state, MODEL.cache
-    assert state.context_used == state.cache.status.length == len(engine.cached)
-    assert used_bytes(layout, state.context_used) == len(engine.cached) * 30 * 2 * ROW
+    assert state.context_used == state.cache.status.length == len(engine.cache)
+    assert used_bytes(layout, state.context_used) == len(engine.cache) * 30 * 2 * ROW
     say(one, "And at night?")
     status = one.state.cache.status
     assert one.state.in_front.reused == status.reused > 100

@@ -6,7 +6,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.cache.map import CacheZoom, show_part, window_of
 from llm_lite.desktop.features.cache.picture import CacheWindow
 from tests.desktop.cache_view import point
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import READY
 
 

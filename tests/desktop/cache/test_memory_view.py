@@ -3,7 +3,7 @@
 from llm_lite.core.messages import Reconfigure
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.model import SetOptions
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import READY, sent
 
 

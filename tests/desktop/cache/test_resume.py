@@ -55,7 +55,7 @@ from llm_lite.desktop.features.steer.state import Steering
 from llm_lite.desktop.features.tokens.state import SYSTEM
 from tests.changes import weighed
 from tests.desktop.cached import with_answer
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.headless import sent
 from tests.desktop.history.test_history import Chat, chat  # noqa: F401
 

@@ -29,7 +29,7 @@ from llm_lite.desktop.features.program.settings import Settings
 from llm_lite.desktop.features.program.state import AppState, Message, Token
 from llm_lite.desktop.features.sampling.model import advice, sampler
 from llm_lite.desktop.features.tree.model import ContinueFrom
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.other_versions import has_versions
 
 BASE = AppState(model=replace(MODEL, has_chat_template=False), executor=EXECUTOR)

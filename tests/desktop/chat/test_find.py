@@ -8,7 +8,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.selection.find import FindBar
 from llm_lite.desktop.features.selection.selection import Selected, selected_text
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.headless import READY
 
 KEY = imgui.Key
@@ -24,7 +24,7 @@ MESSAGES = (
 @pytest.fixture
 def talk(headless):
     one = headless(replace(READY, tree=ConversationTree(MESSAGES)), size=(1200, 700))
-    one.program.start(FakeEngine(0.0))
+    one.program.start(ScriptedEngine(0.0))
     one.driver.press(KEY.mod_ctrl, KEY.f)
     return one
 

@@ -7,12 +7,13 @@ from llm_lite.desktop.features.cache.model import PointAt
 from llm_lite.desktop.features.chat import message as chat_message
 from llm_lite.desktop.features.chat.message import character_places
 from tests.desktop.cache_view import QUESTION, point
-from tests.desktop.fake_answers import ANSWER, pieces_of
+from tests.desktop.engine.answers import ANSWER, pieces_of
+from tests.desktop.engine.vocabulary import answered_at
 
 
 def test_pointing_names_the_token_and_lights_it_up_in_the_chat(cache_view):
     one, _ = cache_view()
-    start = 2 + len(pieces_of(QUESTION)) + 2
+    start = answered_at(QUESTION)
     point(one, start + 3)
     assert one.state.cache.pointed == start + 3
     one.driver.frames(2)
@@ -46,7 +47,7 @@ def test_every_token_of_a_message_is_found_in_its_text(cache_view, size, monkeyp
         return calls(ui, page, places, span)
 
     monkeypatch.setattr(chat_message, "_within", within)
-    start, unseen = 2 + len(pieces_of(QUESTION)) + 2, ""
+    start, unseen = answered_at(QUESTION), ""
     for n, piece in enumerate(pieces_of(ANSWER)):
         shown.clear()
         one.program.do(PointAt(start + n))

@@ -21,8 +21,8 @@ from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState, Load
 from llm_lite.desktop.language.incoming import TYPED
 from llm_lite.desktop.widgets.text_input import lines_field
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import READY, sent
 from tests.paths import ROOT
 
@@ -34,7 +34,7 @@ PAGE = "A line of a page that somebody has copied.\n" * (LONG // 20)
 def chat(headless):
     def made(context=1 << 16, **changes):
         one = headless(replace(READY, model=replace(MODEL, context=context, **changes)))
-        one.program.start(FakeEngine(0.0))
+        one.program.start(ScriptedEngine(0.0))
         one.driver.frames(3)
         return one
 
@@ -307,7 +307,7 @@ def test_a_picture_that_is_pasted_is_no_text_and_that_is_said(chat):
 @pytest.fixture
 def loading(headless):
     """A window whose model comes when the test says so."""
-    one, engine = headless(AppState()), FakeEngine(0.0)
+    one, engine = headless(AppState()), ScriptedEngine(0.0)
     one.program.start(engine)
     one.program.do(OpenModel(None))
     one.program.state = replace(one.state, load=Load("slow", asked=one.state.load.asked))

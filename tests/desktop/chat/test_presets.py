@@ -29,7 +29,7 @@ from llm_lite.desktop.features.presets.model import (
 from llm_lite.desktop.features.program.act import act
 from llm_lite.desktop.features.program.state import AppState
 from tests.changes import weighed
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.model import MODEL
 
 FULL = Preset(
     "mine",

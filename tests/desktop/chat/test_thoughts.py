@@ -8,9 +8,9 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import SetThinking, UnfoldThought
 from llm_lite.desktop.features.chat.state import Thought
 from tests.desktop.cache_view import say
-from tests.desktop.fake_answers import ANSWER, THINK, THOUGHT
-from tests.desktop.fake_engine import FakeEngine, FramedEngine
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.answers import ANSWER, THINK, THOUGHT
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import READY, sent
 
 ASKED = f"{THINK}why is the sky blue?"
@@ -20,7 +20,7 @@ KEY = imgui.Key
 @pytest.fixture
 def thoughtful(headless):
     one = headless()
-    one.program.start(FakeEngine(0.0))
+    one.program.start(ScriptedEngine(0.0))
     say(one, ASKED)
     return one
 
@@ -81,7 +81,7 @@ def test_the_next_turn_tells_thoughts_apart(thoughtful):
 
 def test_while_it_thinks_two_lines_are_shown(headless):
     one = headless()
-    one.program.start(FramedEngine())
+    one.program.start(ScriptedEngine(steps_per_poll=1))
     one.driver.click("chat.input")
     one.driver.type(ASKED)
     one.driver.press(KEY.enter)
@@ -147,7 +147,7 @@ def test_the_switch_is_shown_where_the_template_has_one(headless, switches):
 
 def test_an_answer_without_thoughts_has_no_line(headless):
     one = headless()
-    one.program.start(FakeEngine(0.0))
+    one.program.start(ScriptedEngine(0.0))
     say(one, "Why is the sky blue?")
     assert not isinstance(one.state.messages[-1].thought, Thought)
     assert not one.driver.shows("message.1.thought")

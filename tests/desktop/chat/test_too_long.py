@@ -19,7 +19,7 @@ from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.model import SetOptions
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.program.status_bar import _measures
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import READY
 
 ASKED = Message("user", "Go on?")

@@ -27,9 +27,9 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.steer.model import Steer
 from llm_lite.desktop.features.tokens.view import legend
 from tests.changes import weighed
-from tests.desktop.encoding_fake import MASK, as_encoder, compared, encoded
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.encoding import MASK, as_encoder, compared, encoded
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.headless import Headless, sent
 
 READY = AppState(model=as_encoder(MODEL), executor=EXECUTOR)
@@ -125,7 +125,7 @@ def test_a_message_is_refused_with_a_sentence():
 
 @pytest.fixture
 def app():
-    engine = FakeEngine(0.0)
+    engine = ScriptedEngine(0.0)
     one = Headless(READY)
     one.engine = engine
     one.program.start(engine)

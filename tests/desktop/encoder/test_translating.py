@@ -38,9 +38,8 @@ from llm_lite.desktop.features.translator.target import facts
 from llm_lite.desktop.widgets import controls
 from llm_lite.desktop.widgets.widgets import fit
 from tests.changes import gains_in, weighed
-from tests.desktop.fake_model import EXECUTOR, MODEL
-from tests.desktop.reports import TRANSLATED, fold_reports
-from tests.desktop.translating_fake import (
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.translating import (
     ENCODER_LAYERS,
     HEADS,
     LAYERS,
@@ -51,6 +50,7 @@ from tests.desktop.translating_fake import (
     source_read,
     whole,
 )
+from tests.desktop.reports import TRANSLATED, fold_reports
 from tests.fixtures.seq2seq import marian, t5
 from tests.runners import exact, running
 from tests.seq2seq_checks import write_case
@@ -60,7 +60,7 @@ NARROW, WIDE = (900, 600), (1400, 900)
 
 
 def written(one, source="where is the station", **changes):
-    """A fake engine's target for a source, in the window."""
+    """A scripted engine's target for a source, in the window."""
     one.program.do(WriteTarget(source))
     command = one.state.translating.writing
     *before, _, behind = whole(command)

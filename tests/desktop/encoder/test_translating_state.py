@@ -59,9 +59,8 @@ from llm_lite.desktop.features.translator.model import (
 from llm_lite.desktop.features.translator.state import LONGEST, CrossHeads, TokenAt
 from tests.changes import gains_in, weighed
 from tests.desktop.cached import with_answer
-from tests.desktop.fake_model import EXECUTOR, MODEL
-from tests.desktop.reports import fold_reports
-from tests.desktop.translating_fake import (
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.translating import (
     ENCODER_LAYERS,
     HEADS,
     LAYERS,
@@ -73,6 +72,7 @@ from tests.desktop.translating_fake import (
     source_read,
     whole,
 )
+from tests.desktop.reports import fold_reports
 
 T5 = as_translator(MODEL)
 READY = AppState(model=T5, executor=EXECUTOR)

@@ -33,7 +33,7 @@ from llm_lite.desktop.features.program.status_bar import _mixture
 from llm_lite.desktop.features.steer.model import AnswerSteered, Steer
 from tests.changes import gains_in
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 
 TOKENS, LAYERS, EXPERTS, CHOSEN = 40, (1, 3), 8, 2
 MESSAGES = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))

@@ -35,7 +35,7 @@ from llm_lite.desktop.features.history.rows import fitted, grouped
 from llm_lite.desktop.features.history.state import ConversationRow, FoundRow, HistoryState
 from llm_lite.desktop.features.history.view import cut
 from llm_lite.desktop.features.program.state import Message
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 from tests.desktop.other_versions import with_beside
 

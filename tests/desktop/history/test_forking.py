@@ -17,9 +17,10 @@ from llm_lite.desktop.features.tree.model import ContinueText, ShowMessage
 from llm_lite.desktop.widgets.markdown.characters import page_text, source_place
 from llm_lite.desktop.widgets.markdown.reading import Reader
 from tests.children import PATIENCE
-from tests.desktop.fake_answers import ANSWER, MORE, OTHER_ID, THINK
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.answers import ANSWER, MORE, THINK
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.vocabulary import OTHER_ID
 from tests.desktop.headless import sent
 from tests.desktop.history.test_tree import chain
 from tests.desktop.other_versions import others
@@ -35,7 +36,7 @@ class Talk:
         self.program, self.driver = self.one.program, self.one.driver
         self.keeper = HistoryHost(folder / "history.db", lambda: None)
         self.program.use("history", self.keeper)
-        self.engine = FakeEngine(0.0)
+        self.engine = ScriptedEngine(0.0)
         self.program.start(self.engine)
         self.engine.submit(LoadModel(None))
         self.driver.wait("the model", lambda s: s.model is not None)
@@ -142,7 +143,7 @@ def test_a_reopened_answer_is_spelled_and_goes_on_by_its_own_tokens(talk):
 
 def other_model(one):
     model = replace(MODEL, name="Other", path="/models/other.gguf")
-    one.engine._say(ModelLoaded(model, EXECUTOR, 0.1))
+    one.engine.report(ModelLoaded(model, EXECUTOR, 0.1))
     one.driver.wait("the other", lambda s: s.model.name == "Other", PATIENCE, 0.001)
 
 

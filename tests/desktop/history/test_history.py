@@ -52,9 +52,10 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.tokens.state import SYSTEM
 from llm_lite.desktop.features.tree.model import ContinueFrom, SwitchVersion
 from tests.children import PATIENCE
-from tests.desktop.fake_answers import ANSWER, OTHER_ID
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.answers import ANSWER
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.vocabulary import OTHER_ID
 
 
 class Chat:
@@ -64,7 +65,7 @@ class Chat:
         self.path = path
         self.program = Program(AppState(system_prompt="Be brief."), interface=None)
         self.program.use("history", HistoryHost(path, lambda: None))
-        self.engine = FakeEngine(delay)
+        self.engine = ScriptedEngine(delay)
         self.program.start(self.engine)
         self.engine.submit(LoadModel(None))
         self.wait(lambda s: s.model is not None and s.history.read)

@@ -20,7 +20,7 @@ from llm_lite.desktop.features.program.apply import apply, fold
 from llm_lite.desktop.features.program.model import OpenModel, SetOptions
 from llm_lite.desktop.features.program.state import Message, Running
 from llm_lite.desktop.features.tree.model import SwitchVersion
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 from tests.desktop.history.test_conversations import TALK, TREE, WROTE
 

@@ -8,7 +8,7 @@ from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.model import NewChat
 from llm_lite.desktop.features.history.model import RedoHistory, UndoHistory
 from llm_lite.desktop.features.program.state import Message
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.headless import READY
 
 KEY = imgui.Key
@@ -18,7 +18,7 @@ KEY = imgui.Key
 def empty(headless):
     """A chat whose input has the keys."""
     one = headless(READY)
-    one.program.start(FakeEngine(0.0))
+    one.program.start(ScriptedEngine(0.0))
     one.driver.frames(4)
     assert imgui.get_io().want_text_input
     return one
@@ -62,7 +62,7 @@ def test_in_another_chat_the_input_begins_anew(empty):
 
 def test_a_draft_from_elsewhere_is_not_mistaken_for_an_empty_input(headless):
     one = headless(replace(READY, draft="from the library"))
-    one.program.start(FakeEngine(0.0))
+    one.program.start(ScriptedEngine(0.0))
     one.driver.frames(4)
     one.driver.press(KEY.mod_ctrl, KEY.z)
     assert undone(one) == (0, 0)

@@ -16,10 +16,10 @@ from llm_lite.desktop.features.history.model import (
 from llm_lite.desktop.features.history.state import ConversationRow
 from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState, Message
-from tests.desktop.encoding_fake import as_encoder
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.encoding import as_encoder
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.translating import as_translator
 from tests.desktop.reports import fold_reports
-from tests.desktop.translating_fake import as_translator
 
 TALK = (Message("user", "Where is the sea?"), Message("assistant", "West.", stop_reason="end"))
 PANEL = "history.unshown"

@@ -15,7 +15,7 @@ from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.language.translate import number, use
 from tests.desktop.cache_view import QUESTION, say
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 
 
 class Bracketed(gettext.NullTranslations):
@@ -43,7 +43,7 @@ def english():
 @pytest.fixture
 def talked(headless):
     """A window in which something was asked and answered, with room for every view."""
-    one, engine = headless(AppState(), size=(1800, 1400)), FakeEngine(0.0)
+    one, engine = headless(AppState(), size=(1800, 1400)), ScriptedEngine(0.0)
     one.program.start(engine)
     engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
@@ -118,7 +118,7 @@ def test_nothing_stays_in_the_language_of_before(headless):
     says what one says that began so."""
 
     def drawn(began, then):
-        one, engine = headless(AppState(language=began), size=(1800, 1400)), FakeEngine(0.0)
+        one, engine = headless(AppState(language=began), size=(1800, 1400)), ScriptedEngine(0.0)
         one.program.start(engine)
         engine.submit(LoadModel(None))
         one.driver.wait("the model", lambda s: s.model is not None)

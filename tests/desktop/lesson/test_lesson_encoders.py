@@ -32,11 +32,11 @@ from llm_lite.desktop.features.program.model import OpenModel
 from llm_lite.desktop.features.program.state import AppState, Message
 from tests.core.inspect.lesson.test_encoders import encoder_case, encoding, translating
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.encoding_fake import as_encoder
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.encoding import as_encoder
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.translating import as_translator
 from tests.desktop.headless import READY, Headless
 from tests.desktop.lesson_expected import Expected, compare
-from tests.desktop.translating_fake import as_translator
 from tests.encoder_checks import started
 from tests.fixtures.seq2seq import marian, t5
 from tests.lesson_reference import whole_encoder, whole_target

@@ -21,7 +21,7 @@ from llm_lite.desktop.features.lesson.state import StepName
 from llm_lite.desktop.features.program.model import SetFontSize
 from llm_lite.desktop.features.program.state import AppState
 from tests.children import PATIENCE
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.lesson import test_lesson
 from tests.desktop.lesson.test_lesson import SENTENCE, expected_of, lesson, shown, traced
 from tests.desktop.lesson_expected import compare
@@ -198,7 +198,7 @@ def test_with_the_largest_text_the_page_does_not_scroll_sideways(tiny):
 def test_a_conversation_is_followed_only_when_that_is_chosen(headless):
     """A token that nobody asked for would be shown as if it were the lesson's own."""
     one = headless(AppState())
-    engine = FakeEngine(0.0)
+    engine = ScriptedEngine(0.0)
     one.program.start(engine)
     engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
@@ -222,7 +222,7 @@ def test_a_conversation_is_followed_only_when_that_is_chosen(headless):
 def test_its_sentence_is_not_kept_until_a_person_goes_on_with_it(headless, tmp_path):
     """But the draft of the conversation before is."""
     one = headless(AppState())
-    engine, keeper = FakeEngine(0.0), HistoryHost(tmp_path / "history.db", lambda: None)
+    engine, keeper = ScriptedEngine(0.0), HistoryHost(tmp_path / "history.db", lambda: None)
     one.program.start(engine)
     engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)

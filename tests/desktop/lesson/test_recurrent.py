@@ -15,8 +15,8 @@ from llm_lite.desktop.features.lesson.step_texts import (
     texts_of,
 )
 from llm_lite.desktop.features.program.state import AppState
-from tests.desktop.fake_model import MODEL
-from tests.desktop.lesson_fake import SHAPE, trace
+from tests.desktop.engine.lesson import SHAPE, trace
+from tests.desktop.engine.model import MODEL
 
 RECURRENT_MODEL = replace(MODEL, layers=8, recurrent_layers=(0, 1, 2, 4, 5, 6))
 RECURRENT_SHAPE = replace(SHAPE, output_gate=True, state_layers=6, state_values=123456)

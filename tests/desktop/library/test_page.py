@@ -24,7 +24,7 @@ from llm_lite.desktop.features.library.model import (
 from llm_lite.desktop.features.library.view import OpenPopup
 from llm_lite.desktop.features.program.model import OpenModel, SetFontSize
 from llm_lite.desktop.features.program.state import AppState
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.headless import READY, sent
 from tools.tour.example_models import FOUND, LOCAL, ExampleServices
 from tools.tour.scenes.library import look_at_library
@@ -65,7 +65,7 @@ def test_there_are_four_ways_to_it_and_back(headless, way):
 
 
 def test_a_model_is_opened_and_the_conversation_is_there(library):
-    one, engine = library(), FakeEngine(0.0)
+    one, engine = library(), ScriptedEngine(0.0)
     one.program.start(engine)
     one.driver.click(f"library.local.{QWEN}-int4")
     one.driver.click("library.open")

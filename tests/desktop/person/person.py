@@ -66,9 +66,10 @@ from llm_lite.desktop.features.tree import model as forking
 from llm_lite.desktop.features.tree import model as switching
 from tests.changes import scales
 from tests.children import PATIENCE
+from tests.desktop.engine.vocabulary import Vocabulary
 from tests.desktop.other_versions import has_versions
 from tests.desktop.person import checks
-from tests.desktop.person.engine import END, NAMES, OTHER, SMALL, ScriptedEngine, Words
+from tests.desktop.person.engine import END, NAMES, OTHER, SMALL, StampedEngine
 
 SETTLED = 5000  # turns of the loop in which the engine must have done all it was asked
 FAVOURED = 12  # times as often
@@ -113,7 +114,7 @@ class Person:
 
     def __init__(self, folder, seed=0):
         self.folder, self.rng, self.pace = folder, random.Random(seed), random.Random(seed + 1)
-        self.words, self.tags = Words(), 0
+        self.words, self.tags = Vocabulary(), 0
         self.seen = {}  # by number in the history, NEW for a chat that has not begun
         self.settings = None  # as they were on the screen when the program ended
         self.log = []
@@ -152,7 +153,7 @@ class Person:
         )
         self.program = Program(state, stub)
         self.program.use("history", HistoryHost(self.folder / "history.db", lambda: None))
-        self.engine = ScriptedEngine(self.pace, self.tag_of, self.words)
+        self.engine = StampedEngine(self.pace, self.tag_of, self.words)
         self.there = None
         self.router = Router(self.engine)
         self.program.start(self.router)
@@ -204,7 +205,7 @@ class Person:
             self._wait_for_the_history()
             self.program.update()
             self.sync()
-            idle = self.engine.idle and (self.there is None or self.there.idle)
+            idle = self.engine.is_idle and (self.there is None or self.there.is_idle)
             same = self.state is before or self.state == before
             quiet = quiet + 1 if idle and same and self.state.history.opening is None else 0
             if quiet >= 2:
@@ -283,8 +284,8 @@ class Person:
             kept = extras_of(state).interventions
             mine = kept is not None and kept.path == state.model.path
             checks.interventions_are_told(state, kept.interventions if mine else NO_CHANGES)
-            assert self.engine.changes == state.steering.interventions, (
-                f"the engine has {self.engine.changes}, not {state.steering.interventions}"
+            assert self.engine.interventions == state.steering.interventions, (
+                f"the engine has {self.engine.interventions}, not {state.steering.interventions}"
             )
         if state.model is not None:
             engine = self.there if state.elsewhere else self.engine
@@ -296,10 +297,12 @@ class Person:
             checks.cache_is_told(state, held)
             maps = [self.words.texts[number] for number in self.maps.text.tokens]
             checks.text_is_in_front(state, texts, maps)
-            checks.answers_are_of_what_is_in_front(state, engine.served, texts, engine.mode)
+            checks.answers_are_of_what_is_in_front(
+                state, engine.served, texts, engine.executor.mode
+            )
             if not state.elsewhere and state.messages:
-                cached = [one.token.text for one in engine.cache]
-                checks.what_is_unread_is_told(state, texts, cached, engine.rows)
+                cached = engine.cache.texts
+                checks.what_is_unread_is_told(state, texts, cached, engine.cache.rows)
         checks.setting_is_shown(state)
         self._remember()
 
@@ -524,7 +527,7 @@ class Person:
             return
         self.settle()
         if not self.state.running and self.state.read_for == reading_key(self.state):
-            assert self.engine.rows.start == 0, "it was read again, and queries are missing"
+            assert self.engine.cache.rows.start == 0, "it was read again, and queries are missing"
 
     def look_at_views(self):
         """All views are open, and ask what they draw."""
@@ -623,7 +626,7 @@ class Person:
         if self.there is not None or self.state.busy:
             return
         self.settle()
-        self.there = engine = ScriptedEngine(self.pace, self.tag_of, self.words)
+        self.there = engine = StampedEngine(self.pace, self.tag_of, self.words)
         model = replace(SMALL, path="http://there/far", name="far")
         executor = ExecutorInfo("remote", "there", "", "", "", "", "", 0)
         engine.model = model

@@ -11,12 +11,12 @@ from msgspec import Struct
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     NO_CHANGES,
-    Ended,
     ExecutorChanged,
     InterventionsSet,
     Reconfigure,
     SetInterventions,
 )
+from llm_lite.core.messages.interventions import Replace
 from llm_lite.core.records import FieldNotesMeta, replace
 from llm_lite.desktop.app import program, settings
 from llm_lite.desktop.features.attachments import counting
@@ -187,9 +187,9 @@ def refused_interventions_stay(monkeypatch):
     replied = folding.REPLIES[SetInterventions]
 
     def hopeful(event, asked, state, now):
-        taken = isinstance(event, Ended) and event.failure
-        event = InterventionsSet(asked.interventions) if taken else event
-        return replied(event, asked, state, now)
+        wanted = asked.interventions
+        is_refused = any(isinstance(change, Replace) for change in wanted.changes)
+        return replied(InterventionsSet(wanted) if is_refused else event, asked, state, now)
 
     monkeypatch.setitem(folding.REPLIES, SetInterventions, hopeful)
 

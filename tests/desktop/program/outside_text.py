@@ -81,7 +81,7 @@ from llm_lite.desktop.features.program.state import Reading as ReadingBack
 from llm_lite.desktop.features.quantization.state import RunComparison, Work
 from llm_lite.desktop.features.registry import FEATURES
 from llm_lite.desktop.features.resume.state import Offer
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 
 SAYS = (ChatMessage("user", "why is it so?"),)
 OPTIONS = EngineOptions()
@@ -115,7 +115,7 @@ COMMANDS = (
 KEPT = (7, "/caches/7.kv", SAYS)
 ANSWERED, RESUMED, TARGET = Generate(SAYS), ResumeKept(*KEPT), Translate("why")
 SERVED = ServedRequest(1, "chatcmpl-1", "127.0.0.1 editor", False, 9, 9, 3, 0.5)
-NEVER_SAID = (  # by the fake engine on its own
+NEVER_SAID = (  # by the scripted engine on its own
     FileDamaged("model.safetensors: tensor output.weight is damaged"),
     LoadNeedsMemory("large.gguf", OPTIONS, False, FIT, (FIT,)),
     DraftsLearned(3, 400, 1 << 20),
@@ -144,7 +144,7 @@ NEVER_REPLIED = (
 
 def sample_reports() -> list[Report]:
     """At least one of each kind of event, in an order that an engine could send them in."""
-    engine, heard = FakeEngine(0.0), list[Report]()
+    engine, heard = ScriptedEngine(0.0), list[Report]()
     for command in COMMANDS:
         engine.submit(command)
     last = {ExecutorChanged, TextTokenized}  # the last command's, and that of a thread of its own
@@ -193,6 +193,8 @@ def _other(value, kind, text):
     if isinstance(value, Struct):
         return with_text(value, text)
     if isinstance(value, tuple):
+        while get_origin(kind) is not tuple:  # what is left out where there is none
+            kind = next(one for one in get_args(kind) if get_origin(one) or get_args(one))
         inner = get_args(kind)
         each = inner[:1] * len(value) if inner[1:] == (...,) else inner
         return tuple(_other(*pair, text) for pair in zip(value, each, strict=True))

@@ -71,7 +71,7 @@ from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.features.tokens.state import XRay
 from llm_lite.desktop.features.tree.model import ContinueFrom, SwitchVersion
 from tests.changes import scales
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.program.test_state import STATS, play
 
 WEIGHED = scales(((0.5,) * MODEL.heads,) * MODEL.layers)

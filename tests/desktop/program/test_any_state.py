@@ -25,8 +25,9 @@ from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tokens.state import XRay
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.fake_answers import ANSWER, KOREAN, lens
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.answers import ANSWER, KOREAN
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.questions import lens
 
 TEXTS = [
     "",

@@ -39,7 +39,7 @@ from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokens.lens import LENS
 from tests.changes import scales
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 
 TALK = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
 STATE = with_cached(

@@ -25,7 +25,7 @@ from llm_lite.desktop.features.tokenizer.model import ChooseTokenizing
 from llm_lite.desktop.features.tools.state import DECLARED
 from tests.changes import weighed
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 
 SLOTS = [slot for feature in FEATURES for slot in feature.asks]
 TALK = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))

@@ -14,7 +14,7 @@ from llm_lite.desktop.features.program.guard import attempt
 from llm_lite.desktop.features.program.notices import ReportDefect
 from llm_lite.desktop.features.program.state import Message
 from llm_lite.desktop.features.registry import VIEWS
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.headless import READY
 from tools.tour.input_driver import InputDriverError
 
@@ -147,7 +147,7 @@ def test_a_lost_device_is_no_defect_of_a_view(headless):
 
 
 def test_an_event_that_cannot_be_folded_costs_only_itself(headless, monkeypatch):
-    one, engine = headless(), FakeEngine(0.0)
+    one, engine = headless(), ScriptedEngine(0.0)
     one.program.start(engine)
 
     def broken(event, state, now):
@@ -155,7 +155,7 @@ def test_an_event_that_cannot_be_folded_costs_only_itself(headless, monkeypatch)
 
     monkeypatch.setattr("llm_lite.desktop.features.program.loading.Load", broken)
     for event in (Logged("info", "before", 0.0), LoadStarted("x"), Logged("info", "after", 0.0)):
-        engine._say(event)
+        engine.report(event)
     one.driver.frames(2)
     texts = [line.text for line in one.state.log]
     assert texts[0] == "before" and texts[-1] == "after"

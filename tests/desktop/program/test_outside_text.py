@@ -25,10 +25,11 @@ from llm_lite.desktop.features.tokenizer.state import Stage
 from llm_lite.desktop.language import incoming
 from llm_lite.desktop.language.incoming import LOG_LINE, NAME, TOKEN, fit_to_show
 from tests.desktop.cached import with_answer
-from tests.desktop.encoding_fake import as_encoder
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.encoding import as_encoder
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.headless import READY
 from tests.desktop.program.outside_text import after, sample_reports, told
+from tests.tiers import thorough
 
 BAD = "a\udcff\ud83d\x1b[2J\x00\n\u202eb"
 PAGES = ("modes", "report", "tensors", "step")
@@ -106,17 +107,21 @@ def test_without_the_door_the_same_text_is_no_utf_8(headless, reports, monkeypat
     assert isinstance(found, Failed) and isinstance(found.error, UnicodeError | TypeError)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.data())
-def test_every_string_of_every_event(shared, data):
-    one, reports = shared
+@pytest.mark.parametrize("examples", [8, thorough(25)])
+def test_every_string_of_every_event(headless, reports, examples):
+    one = headless()
     words = st.text(st.characters(), max_size=12) | st.sampled_from(
         ["", "##", "###", "%s%n", "\ud800" * 3, "{", "a\tb", "```\n", "|a|", BAD, "x" * 3000]
     )
-    few = data.draw(st.lists(words, min_size=1, max_size=8), label="words")
-    state = after(told(reports, Turn(few)), READY)
-    for look in looks(state):
-        draw_everything(one, look)
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(words, min_size=1, max_size=8))
+    def all_is_drawn(few):
+        state = after(told(reports, Turn(few)), READY)
+        for look in looks(state):
+            draw_everything(one, look)
+
+    all_is_drawn()
 
 
 class Turn:
@@ -128,11 +133,6 @@ class Turn:
     def __call__(self):
         self.at += 1
         return self.words[self.at % len(self.words)]
-
-
-@pytest.fixture
-def shared(headless, reports):
-    return headless(), reports
 
 
 def test_text_of_a_megabyte_is_bounded_when_it_enters():

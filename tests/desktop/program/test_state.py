@@ -57,7 +57,7 @@ from llm_lite.desktop.features.program.state import (
     Message,
     Token,
 )
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.reports import command_of, fold_reports
 
 READY = AppState(model=MODEL, executor=EXECUTOR)

@@ -12,7 +12,7 @@ from llm_lite.desktop.app import interface
 from llm_lite.desktop.features.program.scopes import scopes
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.registry import FEATURES, VIEWS
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.program.test_any_state import random_state
 
 OF_CONVERSATION = {

@@ -23,8 +23,8 @@ from llm_lite.desktop.features.program.apply import apply
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.quantization.state import Work
 from llm_lite.desktop.language.core_words import WORDS
-from tests.desktop.fake_model import EXECUTOR, MODEL
-from tests.desktop.fake_tasks import FORMS, STUDY
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.tasks import FORMS, STUDY
 from tests.desktop.quantization.test_quantization_views import at_rest, last, panel  # noqa: F401
 from tools.tour.scenes.quantization import scroll_to
 

@@ -21,20 +21,19 @@ from llm_lite.desktop.features.quantization import view as quant_modes
 from llm_lite.desktop.features.quantization.model import SetQuantization
 from llm_lite.desktop.features.quantization.state import RunAnswer, RunComparison, RunToken
 from llm_lite.desktop.widgets import controls
-from tests.desktop import fake_engine
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import EXECUTOR, MODEL
-from tests.desktop.fake_tasks import OTHER, PARTING, SAID, TENSORS, report
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.engine.tasks import OTHER, PARTING, SAID, TENSORS, report
 
 REPORT = report(replace(EXECUTOR, mode="int4"), replace(EXECUTOR, mode="fp32"))
 
 
 @pytest.fixture
 def panel(headless):
-    """The Quantization view of a loaded model, with a fake engine behind it."""
+    """The Quantization view of a loaded model, with a scripted engine behind it."""
 
-    def make(size=(1280, 720), delay=0.0):
-        one, engine = headless(AppState(), size=size), FakeEngine(delay)
+    def make(size=(1280, 720), delay=0.0, model=MODEL):
+        one, engine = headless(AppState(), size=size), ScriptedEngine(delay, model=model)
         one.program.start(engine)
         engine.submit(LoadModel(None))
         one.driver.wait("the model", lambda s: s.model is not None)
@@ -239,11 +238,10 @@ def test_a_file_that_was_quantized_before_is_told(panel):
 CONVERSION = "12 tensors of type iq2_xs are multiplied as int8"
 
 
-def test_what_is_not_multiplied_as_it_is_stored_is_told(panel, monkeypatch):
+def test_what_is_not_multiplied_as_it_is_stored_is_told(panel):
     one, _ = panel()
     assert not one.driver.shows("quantization.conversion")
-    monkeypatch.setattr(fake_engine, "MODEL", replace(MODEL, conversion=CONVERSION))
-    one, _ = panel()
+    one, _ = panel(model=replace(MODEL, conversion=CONVERSION))
     assert one.driver.shows("quantization.conversion")
 
 

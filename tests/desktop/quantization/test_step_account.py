@@ -2,6 +2,7 @@
 
 import pytest
 
+from llm_lite.core.errors import RequestError
 from llm_lite.core.messages import AccountParameter, AccountStep, ExecutorChanged
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.apply import apply
@@ -16,8 +17,7 @@ from llm_lite.desktop.features.quantization.step_account import (
 )
 from llm_lite.desktop.language.catalogues import catalogue
 from llm_lite.desktop.language.translate import use
-from tests.desktop import fake_tasks
-from tests.desktop.fake_tasks import ACCOUNT
+from tests.desktop.engine.tasks import ACCOUNT
 from tests.desktop.quantization.test_quantization_views import at_rest, last, panel  # noqa: F401
 from tools.tour.scenes.quantization import look_at_account, scroll_to
 
@@ -75,10 +75,14 @@ def test_a_slider_has_only_the_values_that_there_are():
     assert [to_slider(rows, value) for value in (8, 30, 128)] == [0, 1, 2]
 
 
-def test_an_estimate_that_fails_is_asked_for_once(panel, monkeypatch):  # noqa: F811
+def refuse(command):
+    raise RequestError("no such array")
+
+
+def test_an_estimate_that_fails_is_asked_for_once(panel):  # noqa: F811
     one, engine = panel()
     estimated(one)
-    monkeypatch.setattr(fake_tasks, "run_task", lambda *_: "no such array")
+    engine.answers[AccountStep] = refuse
     scroll_to(one.driver, "account.clock_mhz")
     one.driver.click("account.clock_mhz")
     one.driver.wait("the end", at_rest)

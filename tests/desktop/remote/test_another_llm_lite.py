@@ -30,8 +30,8 @@ from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tokens.model import SetXRay
 from llm_lite.desktop.widgets.head_maps import ColorScale
 from tests.asking import served_maps
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import Headless, sent
 from tests.server.conftest import Served, serve
 
@@ -43,7 +43,7 @@ def window(headless: Callable[..., Headless], serve: Callable[..., Served]) -> I
     """Connected, with an answer."""
     one = headless(AppState(model=MODEL))
     one.program.use("remote", RemoteHost(lambda: None))
-    one.engine = FakeEngine(delay=0.0)
+    one.engine = ScriptedEngine(delay=0.0)
     one.program.start(one.engine)
     one.served = serve()
     one.program.do(FindServer(one.served.url))

@@ -31,8 +31,8 @@ from llm_lite.desktop.features.remote.model import Disconnect, FindServer
 from llm_lite.desktop.features.tokens.lens import LENS
 from llm_lite.desktop.features.tree.model import ContinueFrom
 from tests.core.remote.servers import ANSWER, KEY, scripted
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.fake_model import EXECUTOR, MODEL
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import EXECUTOR, MODEL
 from tests.desktop.headless import Headless, sent
 
 WHOLE = "".join(ANSWER)
@@ -41,10 +41,10 @@ MODEL_THERE = "Qwen/Qwen3-8B"
 
 @pytest.fixture
 def window(headless: Callable[..., Headless]) -> Iterator[Headless]:
-    """With a fake engine and a model of this machine."""
+    """With a scripted engine and a model of this machine."""
     one = headless(AppState())
     one.program.use("remote", RemoteHost(lambda: None))
-    one.engine = FakeEngine(delay=0.0)
+    one.engine = ScriptedEngine(delay=0.0)
     one.program.start(one.engine)
     one.program.do(OpenModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
@@ -228,7 +228,7 @@ def test_a_connection_while_the_first_model_still_loads(headless: Callable[..., 
     one = headless(AppState())
     host = RemoteHost(lambda: None)
     one.program.use("remote", host)
-    engine = FakeEngine(delay=0.05)
+    engine = ScriptedEngine(delay=0.05)
     one.program.start(engine)
     one.program.do(OpenModel(None))
     with scripted("vllm") as server:
@@ -247,7 +247,7 @@ def test_a_mode_that_a_client_switched_meanwhile_is_the_one_in_use(window: Headl
     switched = replace(window.state.options, mode="int8", activations="a8")
     with scripted("vllm") as server:
         connected(window, server.url)
-        window.engine._say(ExecutorChanged(replace(EXECUTOR, mode="int8"), MODEL, switched))
+        window.engine.report(ExecutorChanged(replace(EXECUTOR, mode="int8"), MODEL, switched))
         window.driver.frames(3)
         assert window.state.executor.backend == "remote"
         window.program.do(Disconnect())

@@ -16,8 +16,8 @@ from llm_lite.desktop.features.quantization.state import RunAnswer, RunCompariso
 from llm_lite.desktop.features.remote.host import RemoteHost
 from llm_lite.desktop.features.remote.model import FindServer
 from tests.core.remote.servers import ScriptedServer, scripted
-from tests.desktop.fake_answers import ANSWER
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.answers import ANSWER
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.headless import Headless, sent
 
 OTHER = ["Sunlight", " looks", " white", ", but", " it is", " not", "."]
@@ -27,7 +27,7 @@ OTHER = ["Sunlight", " looks", " white", ", but", " it is", " not", "."]
 def window(headless: Callable[..., Headless]) -> Iterator[Headless]:
     one = headless(AppState())
     one.program.use("remote", RemoteHost(lambda: None))
-    one.engine = FakeEngine(delay=0.0)
+    one.engine = ScriptedEngine(delay=0.0)
     one.program.start(one.engine)
     one.program.do(OpenModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)

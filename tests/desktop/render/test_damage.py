@@ -16,7 +16,7 @@ from llm_lite.desktop.render import damage
 from llm_lite.desktop.render.damage import MOST, joined
 from llm_lite.desktop.render.imgui_renderer import ImguiRenderer
 from llm_lite.desktop.render.offscreen import OffscreenTarget
-from tests.desktop.fake_engine import FramedEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tools.tour.stage import Stage
 
 pytestmark = pytest.mark.vulkan
@@ -152,7 +152,7 @@ def test_the_program_while_it_is_used(stage):
         check()
 
     stage.driver._draw = checked
-    stage._engine = FramedEngine()  # so that each token has a frame of its own
+    stage._engine = ScriptedEngine(steps_per_poll=1)  # so that each token has a frame of its own
     stage.program.start(stage._engine)
     stage._engine.submit(LoadModel(None))
     stage.driver.wait("the model", lambda s: s.model is not None)

@@ -6,41 +6,21 @@ import urllib.request
 
 import pytest
 
-from llm_lite.core.messages import LoadModel, ServingChanged, StartServing, StopServing
+from llm_lite.core.messages import LoadModel
 from llm_lite.core.records import replace
 from llm_lite.desktop.app.program import Program
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.serving.model import SetServing, SwitchServing
 from llm_lite.desktop.features.serving.state import ServingChoice, ServingState
 from tests.children import PATIENCE
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.server.scripted_service import ScriptedService
 
 
-class ServingEngine(FakeEngine):
-    """Serves `scripted` while it is told to; with a `problem`, it says that and does not."""
-
-    def __init__(self):
-        super().__init__(0.0)
-        self.scripted, self.problem = ScriptedService(delay=0.002), ""
-        self._serves = False
-
-    def submit(self, command):
-        handle = super().submit(command)
-        if isinstance(command, StartServing):
-            self._serves = not self.problem
-            self._say(ServingChanged(self._serves, self.scripted.status(), self.problem))
-        elif isinstance(command, StopServing):
-            self._serves = False
-            self._say(ServingChanged(False))
-        return handle
-
-    def service(self):
-        return self.scripted if self._serves else None
-
-    def close(self, timeout=2.0):
-        self.scripted.close()
-        super().close(timeout)
+def serving_engine():
+    engine = ScriptedEngine(0.0)
+    engine.clients = ScriptedService(delay=0.002)
+    return engine
 
 
 class Window:
@@ -49,7 +29,7 @@ class Window:
     def __init__(self, choice=None, engine=None):
         state = AppState(serving=ServingState(choice or ServingChoice()))
         self.program = Program(state, interface=None)
-        self.engine = engine or ServingEngine()
+        self.engine = engine or serving_engine()
         self.program.start(self.engine)
 
     @property

@@ -74,9 +74,9 @@ def test_a_model_that_is_being_loaded_is_listed(window):
 
 
 def test_requests_are_listed_and_can_be_ended(window):
-    window.engine.scripted.parallel = 2
-    window.engine.scripted.delay = 0.02
-    window.engine.scripted.script = lambda request: "word " * 5000
+    window.engine.clients.parallel = 2
+    window.engine.clients.delay = 0.02
+    window.engine.clients.script = lambda request: "word " * 5000
     window.switch_on()
     got, threads = in_background(window, 3)
     window.wait(lambda s: len(s.running) == 2 and len(s.waiting) == 1 and s.rate > 0)
@@ -92,7 +92,7 @@ def test_requests_are_listed_and_can_be_ended(window):
 
 
 def test_switching_off_ends_what_runs(window):
-    window.engine.scripted.hold.clear()
+    window.engine.clients.hold.clear()
     window.switch_on()
     got, threads = in_background(window)
     window.wait(lambda s: bool(s.status.requests))
@@ -100,7 +100,7 @@ def test_switching_off_ends_what_runs(window):
     assert window.serving.phase == "stopping"
     window.do(SwitchServing(True))  # not before it has ended
     assert window.serving.phase == "stopping"
-    window.engine.scripted.hold.set()
+    window.engine.clients.hold.set()
     window.wait(lambda s: s.phase == "off")
     for thread in threads:
         thread.join(PATIENCE)
@@ -122,11 +122,11 @@ def test_a_port_that_is_taken_is_a_sentence(window):
 
 
 def test_an_engine_that_cannot_serve_ends_the_server(window):
-    window.engine.problem = "the device has too little memory for 4 answers"
+    window.engine.refuses_clients = "the device has too little memory for 4 answers"
     window.choose(port=free_port())
     window.do(SwitchServing(True))
     window.wait(lambda s: s.phase == "off")
-    assert window.serving.problem == window.engine.problem
+    assert window.serving.problem == window.engine.refuses_clients
     assert len(window.state.notices) == 1
 
 
@@ -150,8 +150,8 @@ def test_a_server_without_a_model_waits_for_one(tmp_path, monkeypatch):
 
 def test_the_next_model_is_served_again(window):
     window.switch_on()
-    window.engine._say(LoadStarted("another"))
-    window.engine._say(ServingChanged(False, problem="no model is loaded: open one first"))
+    window.engine.report(LoadStarted("another"))
+    window.engine.report(ServingChanged(False, problem="no model is loaded: open one first"))
     window.wait(lambda s: not s.asked)
     assert window.serving.phase == "on" and len(sent(window.engine, StartServing)) == 1
     window.load()

@@ -7,7 +7,7 @@ from llm_lite.core.messages import AllowedTokens, Alternative, Generate, Samplin
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.program.state import Message, Token
 from llm_lite.desktop.features.tokens.choices import has_choices, rows_of
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.headless import READY, sent
 from tests.desktop.other_versions import has_versions
 
@@ -43,7 +43,7 @@ def test_a_free_answer_has_no_tree():
 def talk(headless):
     question = Message("user", "A colour, as JSON")
     one = headless(replace(READY, tree=ConversationTree((question, ANSWER))), size=(1400, 900))
-    one.program.start(FakeEngine(0.0))
+    one.program.start(ScriptedEngine(0.0))
     return one
 
 

@@ -15,7 +15,7 @@ from llm_lite.desktop.features.tokens.state import (
     passage,
     places,
 )
-from tests.desktop.fake_model import MODEL
+from tests.desktop.engine.model import MODEL
 
 T, S = TEMPLATE, SYSTEM
 

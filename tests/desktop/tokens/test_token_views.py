@@ -1,4 +1,4 @@
-"""Tokens used through ImGui's input queue: a fake engine, then real models."""
+"""Tokens used through ImGui's input queue: a scripted engine, then real models."""
 
 from math import nan
 
@@ -40,8 +40,9 @@ from llm_lite.desktop.widgets.token_text import visible
 from tests.changes import gains_in, scales
 from tests.counting import python_calls
 from tests.desktop.cached import with_answer, with_cached
-from tests.desktop.fake_answers import ANSWER, OTHER, OTHER_ID, pieces_of
-from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.engine.answers import ANSWER, OTHER, pieces_of
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.vocabulary import OTHER_ID, answered_at
 from tests.desktop.headless import READY, sent
 from tests.desktop.other_versions import others
 from tests.runners import BACKENDS, exact
@@ -55,7 +56,7 @@ QUESTION = "Why is the sky blue?"
 def talk(headless):
     """A conversation of one answer, and the engine that gave it."""
     one = headless(AppState(), size=(1400, 1700))  # all of it in sight
-    engine = FakeEngine(0.0)
+    engine = ScriptedEngine(0.0)
     one.program.start(engine)
     engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
@@ -82,13 +83,13 @@ def test_reading_is_unspoiled_until_asked(talk):
     assert not one.driver.shows("token.1.0")
 
 
-@pytest.mark.parametrize("name", ["token.0.2", "token.1.3", "token.0.-2"])
+@pytest.mark.parametrize("name", ["token.0.2", "token.1.3", "token.0.-1"])
 def test_pointing_at_any_token_asks_where_it_looks(talk, name):
     one, engine = talk
     one.driver.click("chat.xray")
     one.driver.point(name)
     _, message, token = name.split(".")
-    start = 2 if message == "0" else 2 + len(pieces_of(QUESTION)) + 2
+    start = 1 if message == "0" else answered_at(QUESTION)
     position = start + int(token)
     assert [look.position for look in sent(engine, ReadAttentionRows)] == [position]
     one.driver.wait("the look", lambda s: ROWS.answer(s) is not None)
@@ -118,7 +119,7 @@ def test_a_token_gives_way_to_another_choice_and_comes_back(talk):
     one, engine = talk
     one.driver.click("chat.xray")
     one.driver.click("token.1.2")
-    assert one.state.attention.row == 2 + len(pieces_of(QUESTION)) + 2 + 2, "held"
+    assert one.state.attention.row == answered_at(QUESTION) + 2, "held"
     one.driver.click(f"tokens.choice.{OTHER_ID}")
     (command,) = sent(engine, Generate)
     assert command.forced == (0, 1, OTHER_ID)
@@ -152,7 +153,7 @@ def test_a_version_that_the_cache_has_lost_is_read_again(talk):
     assert command.messages[-1].content == ANSWER == one.state.messages[1].text
     assert not one.driver.shows("xray.read")
     one.driver.point("token.1.3")
-    assert sent(engine, ReadAttentionRows)[-1].position == 2 + len(pieces_of(QUESTION)) + 2 + 3
+    assert sent(engine, ReadAttentionRows)[-1].position == answered_at(QUESTION) + 3
 
 
 def test_the_choice_that_was_made_does_nothing(talk):

@@ -33,7 +33,7 @@ from llm_lite.desktop.features.tokenizer.view import result_of
 from llm_lite.desktop.features.tools.state import DECLARED
 from tests.counting import python_calls
 from tests.desktop.cached import with_answer
-from tests.desktop.fake_engine import FIXTURES, FakeEngine
+from tests.desktop.engine.engine import FIXTURES, ScriptedEngine
 from tests.desktop.headless import READY, sent
 from tests.desktop.program.outside_text import with_text
 
@@ -59,7 +59,7 @@ def answered(slot=MODEL):
 def view(headless):
     """The view in front, with the first example cut by a byte-level tokenizer."""
     one = headless(AppState(), size=(1400, 1500))
-    engine = FakeEngine(0.0)
+    engine = ScriptedEngine(0.0)
     one.program.start(engine)
     engine.submit(LoadModel(None))
     one.driver.wait("the model", lambda s: s.model is not None)
@@ -85,7 +85,7 @@ def told(name, text="An unbelievable 한국어 sentence, of 2024!"):
 
 def test_a_hidden_view_asks_nothing(headless):
     one = headless(AppState(), size=(1400, 900))
-    engine = FakeEngine(0.0)
+    engine = ScriptedEngine(0.0)
     one.program.start(engine)
     one.driver.frames(10)
     assert not sent(engine, TokenizeText)

@@ -40,8 +40,8 @@ from llm_lite.desktop.features.tools.state import (
     approval_of,
 )
 from llm_lite.desktop.features.tools.view import ServerForm, model_note, read_form
-from tests.desktop.fake_model import EXECUTOR, MODEL
-from tests.desktop.scripted_engine import WEATHER, call
+from tests.desktop.engine.model import EXECUTOR, MODEL
+from tests.desktop.tools.functions import WEATHER, call
 
 ABLE = replace(MODEL, tool_style="tags")
 OSLO = call("weather", '{"city": "Oslo"}')

@@ -14,8 +14,8 @@ from llm_lite.desktop.features.tools.model import (
     SetServer,
 )
 from llm_lite.desktop.features.tools.state import LONGEST_DECLARED
-from tests.desktop.scripted_engine import WEATHER
 from tests.desktop.tools import test_tools
+from tests.desktop.tools.functions import WEATHER
 from tests.desktop.tools.test_tools import Chat
 
 chat = test_tools.chat  # a fixture

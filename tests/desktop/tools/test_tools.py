@@ -42,8 +42,10 @@ from llm_lite.desktop.features.tools.model import (
 )
 from llm_lite.desktop.features.tools.state import ToolServer, approval_of
 from tests.children import PATIENCE
+from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.model import MODEL
 from tests.desktop.headless import sent
-from tests.desktop.scripted_engine import WEATHER, ScriptedEngine, call
+from tests.desktop.tools.functions import WEATHER, call
 
 SERVER = Path(__file__).parents[2] / "core" / "tools" / "tool_server.py"
 OSLO = call("weather", '{"city": "Oslo"}')
@@ -55,7 +57,7 @@ class Chat:
     def __init__(self, folder, *said, style="tags"):
         self.folder = folder
         self.program = Program(AppState(), interface=None)
-        self.engine = ScriptedEngine(*said, style=style)
+        self.engine = ScriptedEngine(0.0, said=said, model=replace(MODEL, tool_style=style))
         self.program.start(self.engine)
         self.program.use_tools(ToolHost(folder / "tools.json", lambda: None))
         self.engine.submit(LoadModel(None))

@@ -7,7 +7,7 @@ import pytest
 from llm_lite.core.messages import ProfileStep
 from llm_lite.desktop.features.quantization.step_profile import StepShown, milliseconds
 from llm_lite.desktop.widgets.step_flame import kinds, lay_out, shared_parts
-from tests.desktop.fake_tasks import STEP
+from tests.desktop.engine.tasks import STEP
 from tests.desktop.quantization.test_quantization_views import at_rest, last, panel  # noqa: F401
 
 

@@ -1,4 +1,4 @@
-"""The tour with a fake engine: every picture is made, and the report says what was asked."""
+"""The tour with a scripted engine: every picture is made, and the report says what was asked."""
 
 import json
 import re
@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llm_lite.core.errors import LlmLiteError
-from llm_lite.core.messages import MODES, EngineOptions, SamplingOptions
+from llm_lite.core.errors import LlmLiteError, RequestError
+from llm_lite.core.messages import MODES, EngineOptions, LoadModel, SamplingOptions
 from llm_lite.core.messages.library import LocalModel
 from llm_lite.desktop.features.library.state import FitQuestion
 from llm_lite.desktop.features.program.rail import PANELS
@@ -19,8 +19,8 @@ from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.png import read_png
 from tests.children import PATIENCE
-from tests.desktop.fake_answers import ANSWER
-from tests.desktop.fake_engine import FakeEngine, FramedEngine
+from tests.desktop.engine.answers import ANSWER
+from tests.desktop.engine.engine import ScriptedEngine
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 from tools.tour import input_driver, stage
@@ -64,7 +64,7 @@ def tour(tmp_path_factory):
             None,
             time.monotonic() - 0.1,
             SamplingOptions(max_new_tokens=1000),
-            lambda device, wake: FramedEngine(wake, steps=8),
+            lambda device, wake: ScriptedEngine(wake=wake, steps_per_poll=8),
         )
     report["shown"] = shown
     return directory, report
@@ -163,16 +163,20 @@ def test_themes_and_languages_differ(tour):
     assert dark < 80 < 180 < light
 
 
-class Failing(FakeEngine):
-    def submit(self, command):
-        if hasattr(command, "source"):
-            command = type(command)("missing.gguf", command.options)
-        return super().submit(command)
+def missing(command):
+    raise RequestError("missing.gguf: no such file")
 
 
 def test_a_model_that_cannot_be_loaded_is_a_sentence(tmp_path):
     with pytest.raises(LlmLiteError, match=r"missing\.gguf: no such file"):
-        run_tour(tmp_path, None, EngineOptions(), None, 0.0, engine=lambda d, w: Failing(0.0))
+        run_tour(
+            tmp_path,
+            None,
+            EngineOptions(),
+            None,
+            0.0,
+            engine=lambda d, w: ScriptedEngine(0.0, answers={LoadModel: missing}),
+        )
 
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):

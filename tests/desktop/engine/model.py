@@ -1,8 +1,14 @@
-"""What a fake engine tells of its model and of the machine."""
+"""What a scripted engine says of its model, of the machine and of the pool of prefixes."""
 
 from types import MappingProxyType
 
-from llm_lite.core.messages import CacheLayerInfo, CacheLayout, ExecutorInfo, ModelInfo
+from llm_lite.core.messages import (
+    CacheLayerInfo,
+    CacheLayout,
+    ExecutorInfo,
+    ModelInfo,
+    PooledPrefix,
+)
 
 ROW = 3 * 64 * 2  # bytes of a key or a value of a layer, fp16
 LAYOUT = CacheLayout(
@@ -53,4 +59,8 @@ EXECUTOR = ExecutorInfo(
     keys="fp16",
     values="fp16",
     threads=6,
+)
+PREFIXES = (
+    PooledPrefix("Why do we dream?", 1240, 1240 * ROW * 60),
+    PooledPrefix("Write a Python function that reverses a string", 311, 311 * ROW * 60),
 )

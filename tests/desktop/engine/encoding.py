@@ -1,4 +1,5 @@
-"""An encoder without weights: a token a word, and numbers that say where they stand."""
+"""What a scripted engine says as an encoder: a token a word, and numbers that say where they
+stand."""
 
 from __future__ import annotations
 

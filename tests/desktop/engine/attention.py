@@ -1,4 +1,4 @@
-"""An AttentionSource without a model: random queries and keys, on the host or on the device."""
+"""A source of maps without a model: random queries and keys, on the host or on the device."""
 
 from contextlib import contextmanager
 
@@ -11,7 +11,7 @@ from llm_lite.core.records import replace
 STORAGE = 0x20  # VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
 
 
-class FakeSource:
+class RandomSource:
     """`grow` commits positions; `device` puts the memory there."""
 
     def __init__(
@@ -62,12 +62,6 @@ class FakeSource:
         for buffer, array in zip(self._buffers, (self.query_rows, self.key_rows), strict=False):
             buffer.upload(array)
 
-    def hold_tokens(self, tokens, kept):
-        """These tokens and no others, of which `kept` have the queries and keys that they had."""
-        self.cut(kept)
-        self._tokens = tuple(tokens[: self.length])
-        self.grow(len(tokens) - self.length, tokens[self.length :])
-
     def encode(self, count):
         """Another source, of so many tokens, and nothing yet that saw it."""
         self._source_tokens = tuple(self.random.integers(0, 40, count).tolist())
@@ -89,6 +83,16 @@ class FakeSource:
     def cut(self, length):
         self._tokens = self._tokens[:length]
         self.version += 1
+
+    def follow(self, tokens):
+        """Hold these tokens: what begins alike stays."""
+        pairs = zip(self._tokens, tokens, strict=False)
+        same = next((at for at, (own, new) in enumerate(pairs) if own != new), None)
+        same = min(self.length, len(tokens)) if same is None else same
+        if same < self.length:
+            self.cut(same)
+        if same < len(tokens):
+            self.grow(len(tokens) - same, tokens[same:])
 
     def tokens(self):
         return self._tokens

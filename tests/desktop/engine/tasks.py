@@ -1,9 +1,9 @@
-"""What the fake engine says when it is to compare or to measure: short, and always the same."""
+"""What a scripted engine says when it is to compare or to measure: short, and always the same."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from llm_lite.core.messages import (
     AccountParameter,
@@ -70,11 +70,11 @@ STEP = StepProfile(
         OpTime("matmul", "logits", 1.2e-3, 20_000_000),
     ),
     memory_gb_s=20.0,
-    device="a fake",
+    device="a scripted device",
 )
 MOVED = 5_000_000, 4_000_000  # bytes, and multiply-adds
 ACCOUNT = StepAccount(
-    "a fake",
+    "a scripted device",
     tokens=1,
     depth=40,
     ops=(
@@ -122,7 +122,7 @@ FORMS = tuple(
         ("the program's own", 0.004),
     )
 )
-STUDY = KernelStudy("vulkan", "a fake", True, 512, 512, 512, 96.0, 12.0, FORMS)
+STUDY = KernelStudy("vulkan", "a scripted device", True, 512, 512, 512, 96.0, 12.0, FORMS)
 TENSORS = (
     TensorRow("token_embd.weight", (49152, 576), "int4", 4.5, 21.0),
     TensorRow("blk.0.attn_norm.weight", (576,), "f32", 32.0, math.inf),
@@ -130,18 +130,8 @@ TENSORS = (
 )
 
 
-def run_task(
-    command: Task, executor: ExecutorInfo, say: Callable[[Event], None], stop: Callable[[], bool]
-) -> str:
-    """Return why it did not come to its end, or ""."""
-    for event in _events(command, executor):
-        if stop():
-            return "it was stopped"
-        say(event)
-    return ""
-
-
-def _events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
+def events(command: Task, executor: ExecutorInfo) -> Iterator[Event]:
+    """Yield all that is said of a task."""
     yield CommandProgress("converting weights", 0.25)
     if isinstance(command, CompareRuns):
         yield from _runs(command, executor)
