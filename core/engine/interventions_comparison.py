@@ -76,10 +76,8 @@ def _stop(context: TaskContext) -> Callable[[], bool]:
 
 
 def _read_again(session: Session, tokens: tuple[int, ...], context: TaskContext) -> None:
-    """Read again what the cache held, unless something else is wanted first: afresh, as what is
-    reused has no queries, and maps of it would be empty."""
-    is_over = _stop(context)
-    stop = lambda: is_over() or context.waiting()  # noqa: E731
+    """Read again what the cache held, whatever waits: a title or a count would find the cache empty
+    and leave it so. Afresh, as what is reused has no queries, and maps of it would be empty."""
     if tokens:
         with suppress(CancelledError):  # the next answer reads what it needs itself
-            session.prefill(tokens, stop, reading=PrefillOptions(afresh=True))
+            session.prefill(tokens, _stop(context), reading=PrefillOptions(afresh=True))

@@ -51,7 +51,7 @@ def unread_part(state: AppState, maps: HeadMaps | None = None) -> Unread | None:
     if not here or not state.messages or state.running:
         return None
     held, whole = len(state.owners), tokens_in_front(state)
-    if _lacks_message(state):
+    if _lacks_message(state) or state.in_front.is_cut:
         return Unread(held, whole)
     if more := state.cached.length - state.in_front.used:
         return Unread(held, whole, more=more)

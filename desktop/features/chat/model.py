@@ -472,9 +472,11 @@ def _reading_replied(event: Event, asked: Read, state: AppState, now: float) -> 
             if reading.began:
                 state = with_read_rate(state, len(event.prompt), now - reading.began)
             owners = tuple(owner_of(token.message, reading.lead) for token in event.prompt)
-            return begun(
+            state = begun(
                 replace(state, reading=None), event.prompt, owners, reading.prompt_settings
             )
+            is_cut = len(event.prompt) < reading.total  # it was ended
+            return replace(state, cached=replace(state.cached, is_cut=is_cut))
         case Ended():
             state = replace(state, reading=None)
             return notify(state, "error", event.failure, now) if event.failure else state

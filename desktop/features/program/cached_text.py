@@ -61,6 +61,7 @@ class CachedText(Struct, frozen=True):
     turn_starts: tuple[int, ...] = ()
     all_owners: tuple[int, ...] = ()
     forgotten: Spans = ()
+    is_cut: bool = False  # a prompt of which only these first tokens were read
     # False: an answer that was left is still being written, whose tokens nobody tells of
     is_known: bool = True
 
@@ -92,6 +93,7 @@ class CachedText(Struct, frozen=True):
             owners=self.owners[:positions],
             used=min(self.used, positions),
             unknown=0,
+            is_cut=self.is_cut and positions >= len(self.owners),
             reused=min(self.reused, tokens),
             runs=tuple((first, number) for first, number in self.runs if first < tokens),
             turn_starts=tuple(start for start in self.turn_starts if start < tokens),
@@ -185,6 +187,7 @@ def decoded(
         owners=(*cached.owners, *more),
         used=used,
         unknown=0,
+        is_cut=False,
         runs=runs,
         computed=cached.computed + count,
         all_owners=(*cached.all_owners, *more) if cached.forgotten else (),

@@ -1,13 +1,10 @@
 """Gains compared over a whole answer: right numbers, and the chat finds its cache again."""
 
-import threading
-
 import numpy as np
 import pytest
 
 from llm_lite.core.engine import interventions_comparison
 from llm_lite.core.errors import RequestError
-from llm_lite.core.generation.session import Session
 from llm_lite.core.messages import (
     NO_CHANGES,
     AnswerDivergence,
@@ -19,7 +16,6 @@ from llm_lite.core.messages import (
 )
 from llm_lite.core.messages.interventions import Interventions, Shift
 from tests.changes import scales
-from tests.children import PATIENCE
 from tests.core.engine_client import GREEDY, HELLO
 from tests.runners import exact, running
 
@@ -92,30 +88,6 @@ def test_the_chat_finds_its_cache_and_its_gains_again(client, spoken):
     started = client.until(GenerationStarted)
     assert started.reused_tokens == started.prompt_tokens - 1
     assert client.until(GenerationFinished).stats.new_tokens == again.stats.new_tokens
-
-
-def test_an_answer_does_not_wait_for_the_cache_that_is_read_again(client, spoken, monkeypatch):
-    """It reads what it needs itself."""
-    _, _, answer = spoken
-    sent, wanted = threading.Event(), []
-    find, read = interventions_comparison._divergence, Session.prefill
-
-    def waiting_for_both(*arguments):
-        assert sent.wait(PATIENCE)
-        return find(*arguments)
-
-    def noting(session, tokens, stop=lambda: False, **options):
-        wanted.append(not stop())
-        return read(session, tokens, stop, **options)
-
-    monkeypatch.setattr(interventions_comparison, "_divergence", waiting_for_both)
-    monkeypatch.setattr(Session, "prefill", noting)
-    task = client.send(CompareAnswer(Generate(HELLO, GREEDY), tuple(answer), (None, None)))
-    client.send(Generate(HELLO, GREEDY))
-    sent.set()
-    client.until(GenerationFinished)
-    assert task.result(PATIENCE).kl is not None
-    assert wanted[0] is False, "the chat's tokens are not read again while an answer waits"
 
 
 def test_maps_of_the_chat_stay_whole(client, spoken):

@@ -171,6 +171,17 @@ def test_a_question_about_first_tokens_is_answered_whatever_follows_them():
     assert LENS.answered(other) is None
 
 
+def test_a_prompt_that_was_read_in_part_is_unread():
+    """Each of its messages may have a token in the cache."""
+    asked = replace(STATE, tree=ConversationTree(TALK[:1]))
+    asked = with_cached(asked, ("<s>", "Hel", "lo", "<e>", "<s>"), (-1, 0, 0, -1, -1))
+    assert unread.unread_part(asked) is None
+    part = apply(CacheStatus(2, 8192, 0, 0, 0, (), 0), asked, 0.0)
+    assert part.positions == ("<s>", "Hel") and unread.unread_part(part).held == 2
+    written = apply(CacheStatus(4, 8192, 0, 0, 0, (), 0), asked, 0.0)
+    assert unread.unread_part(written) is None, "the last token is never computed"
+
+
 def test_a_cache_that_goes_on_with_an_answer_that_was_left_is_longer():
     state = apply(CacheStatus(6, 8192, 0, 0, 0, (), 0), STATE, 0.0)
     assert (state.cached.used, state.cached.unknown) == (4, 2)
