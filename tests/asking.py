@@ -46,8 +46,8 @@ def lens(session: Any, position: int) -> list[tuple[int, Any]]:
     return list(enumerate(answer_of(layer_logits(position, replay(session)))))
 
 
-def logits_at(session: Any, position: int, gains: Any = None) -> Any:
-    return answer_of(logits_after(position, replay(session), gains))
+def logits_at(session: Any, position: int, *, plain: bool = False) -> Any:
+    return answer_of(logits_after(position, replay(session), plain=plain))
 
 
 def effect(session: Any) -> float:

@@ -254,7 +254,7 @@ def test_what_does_not_fit_an_encoder_decoder_is_refused(client, model):
     for site, sentence in (
         ("layers.0.attention.heads", "did you mean"),
         ("encoder.layers.0.feed_forward.residual", "which is not shifted"),
-        ("decoder.layers.0.feed_forward.residual", "whose layers cannot be shifted here"),
+        ("decoder.layers.0.feed_forward.residual", "its layers are not shifted while it writes"),
     ):
         shift = Shift(site, (1.0,) * info.width)
         with pytest.raises(RequestError, match=sentence):

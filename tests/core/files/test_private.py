@@ -238,7 +238,8 @@ CHOSEN = {  # files that a person names, and what is nobody's: models, measureme
     "core/history/exchange/exporting.py", "core/hub/fit/bandwidth.py",
     "core/hub/remote/pulling.py", "core/inspect/attention_export.py", "desktop/app/program.py",
     "desktop/features/prompts/host.py", "desktop/features/presets/host.py",
-    "desktop/render/png.py", "llm_lite/cli/conversation/saved.py", "llm_lite/cli/commands/ask.py",
+    "desktop/features/steer/host.py", "desktop/render/png.py",
+    "llm_lite/cli/conversation/saved.py", "llm_lite/cli/commands/ask.py",
     "llm_lite/cli/commands/attention.py",
     "llm_lite/cli/commands/logits.py",
 }  # fmt: skip

@@ -214,7 +214,7 @@ def test_no_effect_where_gains_are_1(start):
     assert effect(session) == 0
     ablated = gains_of(np.zeros((LAYERS, HEADS)))
     session.set_gains(ablated)
-    p = softmax(logits_at(session, len(PROMPT) - 1, gains_of(np.ones((2, 4)))))
+    p = softmax(logits_at(session, len(PROMPT) - 1, plain=True))
     q = softmax(logits_at(session, len(PROMPT) - 1))
     assert effect(session) == pytest.approx(float((p * np.log(p / q)).sum()))
 
