@@ -61,7 +61,7 @@ class CachedText(Struct, frozen=True):
     turn_starts: tuple[int, ...] = ()
     all_owners: tuple[int, ...] = ()
     forgotten: Spans = ()
-    is_cut: bool = False  # a prompt of which only these first tokens were read
+    is_cut: bool = False  # its prompt goes on: only these first tokens were read
     # False: an answer that was left is still being written, whose tokens nobody tells of
     is_known: bool = True
 
