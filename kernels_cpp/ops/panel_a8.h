@@ -67,9 +67,14 @@ inline void fill_block(const TilePart& at, int lanes, PanelBlock<Format>& block)
   split_levels<kLevels>(words, block.levels);
 }
 
+// Rows first..first+count-1 of a weight; parts of the panel behind the last row are zero, as memory
+// that was used for something else would make sums overflow.
 template <typename Format>
 inline void fill_panel_a8(const Tensor& weight, int64_t columns, int64_t first, int64_t count,
                           PanelBlock<Format>* panel) {
+  if (count <= kPanelRowsA8 - kWidth) {
+    std::memset(static_cast<void*>(panel), 0, columns / 32 * kPanelParts * sizeof *panel);
+  }
   for (int64_t r = first; r < first + count; r += kWidth, ++panel) {
     const int lanes = static_cast<int>(r % kTileRows) / kWidth;
     const uint8_t* tiles = tile_row(weight, r);

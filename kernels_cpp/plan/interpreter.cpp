@@ -1,6 +1,7 @@
 #include "plan/interpreter.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace llm {
 
@@ -16,7 +17,12 @@ size_t Interpreter::add_plan(Plan plan) {
   }
   if (shared > shared_.size()) shared_ = AlignedBuffer(shared);
   if (needed > workers_[0].scratch.size()) {
-    for (Worker& worker : workers_) worker.scratch = AlignedBuffer(needed);
+    for (Worker& worker : workers_) {
+      worker.scratch = AlignedBuffer(needed);
+#if defined(LLM_BUFFERS_ON_HEAP)  // under a sanitizer: what no kernel wrote is no harmless zero
+      std::memset(worker.scratch.data(), 0x6d, needed);
+#endif
+    }
   }
   plans_.push_back(std::make_unique<Plan>(std::move(plan)));
   return plans_.size() - 1;

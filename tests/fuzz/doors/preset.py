@@ -7,7 +7,8 @@ import random
 from functools import cache
 
 from llm_lite.core.generation.sampling import check
-from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages import Interventions, SamplingOptions
+from llm_lite.core.messages.interventions import Scale, Shift
 from llm_lite.core.records import asdict, replace
 from llm_lite.desktop.features.presets import host as files
 from llm_lite.desktop.features.presets.model import Preset, UsePreset
@@ -20,7 +21,13 @@ from tests.fuzz.mutations import change_json, mutate_bytes, special_file, to_jso
 @cache
 def written() -> str:
     sampling = SamplingOptions(stop=("\n\n",), logit_bias=((5, -1.0),), json_schema="{}", seed=1)
-    preset = Preset("mine", "Be brief.", sampling, "int8", ((1.0, 0.5), (0.0, 1.0)))
+    changes = Interventions(
+        (
+            Scale("blocks.0.attn.hook_z", unit=1, factor=0.5),
+            Shift("blocks.1.hook_resid_post", (0.5, 1.0)),
+        )
+    )
+    preset = Preset("mine", "Be brief.", sampling, "int8", changes)
     return json.dumps(asdict(preset))
 
 

@@ -19,8 +19,9 @@ from llm_lite.desktop.features.registry import VIEWS
 from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.render.png import read_png
 from tests.children import PATIENCE
-from tests.desktop.engine.answers import ANSWER
+from tests.desktop.engine.answers import ANSWER, pieces_of
 from tests.desktop.engine.engine import ScriptedEngine
+from tests.desktop.engine.vocabulary import SHARED
 from tests.make_gguf import write_tiny_llama
 from tests.paths import ROOT
 from tools.tour import input_driver, stage
@@ -76,7 +77,7 @@ def test_report(tour):
     told = {name: value for name, value in report.items() if name != "shown"}
     assert kept == json.loads(json.dumps(told))  # which knows lists alone
     assert report["answer"] == ANSWER
-    assert report["tokens"] == list(range(len(report["tokens"])))
+    assert report["tokens"] == list(SHARED.ids_of(pieces_of(ANSWER)))
     assert report["stats"]["new_tokens"] == len(report["tokens"])
     assert report["validation_messages"] == []
     assert report["command_buffers_recorded_during_decode"] == 0

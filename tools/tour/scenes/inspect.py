@@ -88,6 +88,9 @@ def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.click("compare.close")
     _load_direction(driver, picture)
     driver.click("steer.reset")
+    driver.wait("no change", lambda s: s.steering.wanted is None, LIMIT)
+    driver.program.do(ReadAgain())  # what is kept of it later is of no changes either
+    driver.wait("the conversation", lambda s: s.reading is None, LIMIT)
 
 
 def _load_direction(driver: InputDriver, picture: Callable[[str], None]) -> None:
