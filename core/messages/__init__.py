@@ -179,7 +179,12 @@ from llm_lite.core.messages.options import (
     Speculate,
     in_force,
 )
-from llm_lite.core.messages.runs import AnswerRun, ModelIdentity, WeightSwitch
+from llm_lite.core.messages.runs import (
+    AnswerRun,
+    InterventionSwitch,
+    ModelIdentity,
+    WeightSwitch,
+)
 from llm_lite.core.messages.sampling_options import SamplingOptions
 from llm_lite.core.messages.serving import (
     MOST_ALTERNATIVES,
@@ -288,6 +293,7 @@ __all__ = [
     "GenerationStarted",
     "GenerationStats",
     "Inspect",
+    "InterventionSwitch",
     "Interventions",
     "InterventionsSet",
     "KeepConversation",

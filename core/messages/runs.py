@@ -30,6 +30,13 @@ class WeightSwitch(Struct, frozen=True):
     backend: str = ""
 
 
+class InterventionSwitch(Struct, frozen=True):
+    """Other interventions in the middle of an answer."""
+
+    token: int  # of the answer: the first one that was computed under them
+    interventions: Interventions = NO_CHANGES
+
+
 class AnswerRun(Struct, frozen=True):
     """The settings and speeds of an answer; 0 and "" stand for what is not known.
 
@@ -50,6 +57,7 @@ class AnswerRun(Struct, frozen=True):
     tools: str = ""  # how its text marks calls (`core.tools.calls`); "": no functions were offered
     switches: tuple[WeightSwitch, ...] = ()  # since it began, as told above
     interventions: Interventions = NO_CHANGES
+    intervention_switches: tuple[InterventionSwitch, ...] = ()
 
     @classmethod
     def by(
@@ -86,11 +94,17 @@ class AnswerRun(Struct, frozen=True):
     def switched(self, executor: ExecutorInfo, token: int) -> AnswerRun:
         """Return the record of an answer whose tokens from `token` on an executor computes."""
         now = (executor.mode, executor.activations, executor.backend)
-        last = self.switches[-1] if self.switches else self
-        if now == (last.mode, last.activations, last.backend):
-            return self
         before = tuple(switch for switch in self.switches if switch.token < token)
-        return replace(self, switches=(*before, WeightSwitch(token, *now)))
+        last = before[-1] if before else self
+        same = now == (last.mode, last.activations, last.backend)
+        return replace(self, switches=before if same else (*before, WeightSwitch(token, *now)))
+
+    def intervened(self, interventions: Interventions, token: int) -> AnswerRun:
+        """Return the record of an answer whose tokens from `token` on have these interventions."""
+        before = tuple(one for one in self.intervention_switches if one.token < token)
+        same = interventions == (before[-1] if before else self).interventions
+        now = before if same else (*before, InterventionSwitch(token, interventions))
+        return replace(self, intervention_switches=now)
 
     def is_like(self, other: AnswerRun | None) -> bool:
         """Return True if the other would compute the same, under the same

@@ -266,6 +266,7 @@ def run_to_json(run: AnswerRun | None) -> str | None:
     kept["sampling"] = asdict(run.sampling) if run.sampling else None
     changed = run.interventions != NO_CHANGES  # a model named without a change is kept, too
     kept["interventions"] = asdict(run.interventions) if changed else None
+    kept["intervention_switches"] = [asdict(one) for one in run.intervention_switches] or None
     return json.dumps({name: value for name, value in kept.items() if value is not None})
 
 

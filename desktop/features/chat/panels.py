@@ -220,7 +220,13 @@ def other_writer(state: AppState, written: AnswerRun) -> str:
 def change_words(written: AnswerRun) -> list[str]:
     """Return what was changed of the model as it wrote an answer, and each switch within it."""
     changed = in_words(written.interventions)
-    return [*([changed] if changed else ()), *switch_words(written)]
+    others = (
+        tr("{how} from token {n:,}").format(
+            how=in_words(switch.interventions) or tr("nothing changed"), n=switch.token + 1
+        )
+        for switch in written.intervention_switches
+    )
+    return [*([changed] if changed else ()), *others, *switch_words(written)]
 
 
 def switch_words(written: AnswerRun) -> list[str]:

@@ -32,6 +32,7 @@ from llm_lite.desktop.features.program.requests import (
     hindrance,
     obstacle,
     own_tokens,
+    with_message,
 )
 from llm_lite.desktop.features.program.state import AnswerComparison, AppState
 from llm_lite.desktop.features.steer.state import EngineInterventions
@@ -174,7 +175,24 @@ def _set_replied(event: Event, asked: SetInterventions, state: AppState, now: fl
     if steering.wanted is not None or is_renamed:
         steering = steering.set(found, model)
     taken = EngineInterventions(found, found, state.chat)
-    return replace(state, steering=steering, engine_interventions=taken)
+    state = replace(state, steering=steering, engine_interventions=taken)
+    return _recorded_in_answer(found, asked.interventions, state)
+
+
+def _recorded_in_answer(found: Interventions, asked: Interventions, state: AppState) -> AppState:
+    """Record in the answer that is being written, if it has none of its own, under which
+    interventions its next tokens are computed. `found`: `asked` by the names of the model."""
+    answer, running = state.answering, state.running
+    if answer is None or answer.written is None or running is None or state.elsewhere:
+        return state
+    if isinstance(running.asked, Generate) and running.asked.interventions is not None:
+        return state
+    if answer.written.interventions == asked:
+        written = replace(answer.written, interventions=found)
+    else:
+        written = answer.written
+    written = written.intervened(found, len(answer.tokens))
+    return with_message(state, len(state.messages) - 1, replace(answer, written=written))
 
 
 def answer_steered(action: AnswerSteered, state: AppState, now: float) -> Result:

@@ -5,6 +5,7 @@ import time
 from llm_lite.core.history import AnswerEnd, AnswerRun, History, HistoryEvent, ModelIdentity
 from llm_lite.core.messages import GenerationStats, SamplingOptions
 from llm_lite.core.messages.interventions import Interventions, Scale, Shift
+from llm_lite.core.messages.runs import InterventionSwitch
 from tests.children import PATIENCE
 
 RUN = AnswerRun(
@@ -18,6 +19,10 @@ RUN = AnswerRun(
     4,
     SamplingOptions(seed=7),
     interventions=Interventions((Shift("logits", (1.0, -2.5)), Scale("embedding", 0.5, 3)), "tiny"),
+    intervention_switches=(
+        InterventionSwitch(2, Interventions((Scale("embedding", 0.0, 3),))),
+        InterventionSwitch(3),
+    ),
 )
 END = AnswerEnd("length", GenerationStats(10, 4, 3, 100.0, 20.5, 1.5, 17, 1 << 20, 5), "", 2.5)
 

@@ -7,10 +7,15 @@ from llm_lite.core.messages import (
     ChatMessage,
     ExecutorChanged,
     Generate,
+    Interventions,
+    InterventionsSet,
+    InterventionSwitch,
     ModelIdentity,
+    SetInterventions,
     TokenDecoded,
     WeightSwitch,
 )
+from llm_lite.core.messages.interventions import Scale
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.chat.message import writer
 from llm_lite.desktop.features.chat.model import EditMessage, Regenerate
@@ -107,3 +112,40 @@ def test_a_switch_of_weights_in_an_answer_is_recorded_where_it_was():
     )
     assert writer(answer) == f"{MODEL.name}  ·  int8 from token 4  ·  vulkan from token 6"
     assert "as-stored, a8; int8 from token 4" in other_writer(state, answer.written)
+
+
+def test_interventions_in_an_answer_are_recorded_where_they_were_set():
+    none, off = Interventions(), Interventions((Scale("layers.0.attention.heads", 0.0, 1),))
+    old_name = Interventions((Scale("blocks.0.attn.hook_z", 0.0, 1),))
+
+    def answered(*steps, own=None, written=none):
+        """Say so many tokens, or set interventions: what was sent, and the engine's names of it."""
+        asked = Generate((ChatMessage("user", "hello"),), interventions=own)
+        run = AnswerRun.by(MODEL, EXECUTOR, interventions=written)
+        talk = (Message("user", "hello"), Message("assistant", "", written=run))
+        state = replace(READY, tree=ConversationTree(talk), running=Running(asked, 0.0))
+        for step in steps:
+            if isinstance(step, int):
+                events = [Report(TokenDecoded(n, "x", 1.0, n), asked) for n in range(step)]
+            else:
+                sent, found = step
+                known = replace(state.engine_interventions, sent=sent)
+                state = replace(state, engine_interventions=known)
+                events = [Report(InterventionsSet(found), SetInterventions(sent))]
+            state = fold(events, state, 1.0)
+        return state.messages[1]
+
+    answer = answered(3, (off, off), 2, (none, none), 1)
+    assert answer.written.interventions == none
+    assert answer.written.intervention_switches == (
+        InterventionSwitch(3, off),
+        InterventionSwitch(5, none),
+    )
+    said = "1 head off from token 4  ·  nothing changed from token 6"
+    assert writer(answer) == f"{MODEL.name}  ·  {said}"
+    # Set again as it was before the next token came: nothing was computed under the other.
+    assert answered(3, (off, off), (none, none), 1).written.intervention_switches == ()
+    begun = answered((old_name, off), 3, written=old_name).written
+    assert (begun.interventions, begun.intervention_switches) == (off, ())
+    own = answered(3, (off, off), 2, own=none)  # which the chat's interventions leave alone
+    assert own.written.intervention_switches == ()
