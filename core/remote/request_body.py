@@ -33,7 +33,7 @@ def build_request(
     if command.interventions:
         if dialect.name != "llm-lite":
             raise RequestError("interventions: the server is no llm-lite, which takes them")
-        body["interventions"] = msgspec.to_builtins(command.interventions.changes)
+        body["interventions"] = msgspec.to_builtins(command.interventions)
     optional = [*dialect.extras, *_sampling(command.sampling, dialect, body, command.raw)]
     if command.raw:
         text, begin = continued_text(command)

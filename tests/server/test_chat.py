@@ -290,6 +290,18 @@ def test_a_request_has_interventions(served):
     ):
         with pytest.raises(openai.BadRequestError, match=sentence):
             ask(served, extra_body={"interventions": [wrong]})
+    kept = {"changes": [head], "model": "SmolLM2", "weights": "1234"}  # as files have them
+    ask(served, extra_body={"interventions": kept})
+    assert told(served).interventions == Interventions(
+        (Scale("layers.0.attention.heads", 0.0, 1),), "SmolLM2", "1234"
+    )
+    for wrong, sentence in (
+        ({"changes": [{**head, "factor": "much"}]}, r"interventions.changes\[0\].factor: expected"),
+        ({"changes": [head], "modle": "SmolLM2"}, r"interventions.*modle"),
+        ("all of them", "interventions: expected"),
+    ):
+        with pytest.raises(openai.BadRequestError, match=sentence):
+            ask(served, extra_body={"interventions": wrong})
 
 
 def test_clients_are_told_apart(served):

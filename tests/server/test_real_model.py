@@ -232,6 +232,19 @@ def test_what_the_model_cannot_is_a_sentence(client, more, named):
         ask(client, **more)
 
 
+@pytest.mark.parametrize(
+    ("made_for", "named"),
+    [
+        ({"model": "gemma"}, "interventions: they were made for gemma, and the model is"),
+        ({"weights": "0123456789abcdef"}, "interventions: they were made for weights 0123456789ab"),
+    ],
+)
+def test_interventions_of_another_model_are_refused(client, made_for, named):
+    head = {"kind": "scale", "site": "layers.3.attention.heads", "unit": 5, "factor": 0}
+    with pytest.raises(openai.BadRequestError, match=named):
+        ask(client, extra_body={"interventions": {"changes": [head], **made_for}})
+
+
 def test_a_stream_that_is_left_gives_its_place_back(real, client):
     streams = [ask(client, stream=True, max_tokens=900) for _ in range(4)]
     for stream in streams:

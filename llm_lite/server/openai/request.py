@@ -12,6 +12,7 @@ from llm_lite.core.files.json_text import found
 from llm_lite.core.messages import Gains, ModelInfo
 from llm_lite.core.messages.gains import AS_ROUTED, CHOICES, changes_of
 from llm_lite.core.messages.interventions import Change, Interventions
+from llm_lite.core.records import replace
 from llm_lite.server.schema import Body, Custom, Schema, Unsupported, about, components, read
 
 MOST_LISTED = 1 << 20
@@ -173,10 +174,11 @@ class AnswerBody(UserBody, kw_only=True):
         about("Experts of a mixture that count otherwise than the router says."),
     ] = None
     interventions: Annotated[
-        Annotated[list[Change], Meta(max_length=MOST_LISTED)] | None,
+        Annotated[list[Change], Meta(max_length=MOST_LISTED)] | Interventions | None,
         about(
             "Scales of heads and experts, and shifts of what layers leave, while the prompt is "
-            "read and the answer written."
+            "read and the answer written; or an object as a file of them is, which may name the "
+            "model and the weights that they are for."
         ),
     ] = None
     # What OpenAI's own service has and a machine of one's own has no use for. It may be given.
@@ -210,10 +212,12 @@ class AnswerBody(UserBody, kw_only=True):
 def interventions_of(body: AnswerBody, model: ModelInfo) -> Interventions:
     """Return the interventions of a request, gains of heads and switches of experts among them; the
     service checks them against the model. CheckError where it has no such head or expert."""
-    given = tuple(body.interventions or ())
+    given = body.interventions or ()
+    whole = given if isinstance(given, Interventions) else Interventions(tuple(given))
     if not (body.head_gains or body.expert_switches):
-        return Interventions(given)
-    return Interventions((*given, *changes_of(_gains_of(body, model), model)))
+        return whole
+    gains = changes_of(_gains_of(body, model), model)
+    return replace(whole, changes=(*whole.changes, *gains))
 
 
 def _gains_of(body: AnswerBody, model: ModelInfo) -> Gains:

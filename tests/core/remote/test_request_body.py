@@ -1,5 +1,6 @@
 """What is asked of a server about the variables of its template."""
 
+import msgspec
 import pytest
 
 from llm_lite.core.errors import RequestError
@@ -29,10 +30,10 @@ def test_no_thoughts_are_asked_for_beside_values():
 
 
 def test_interventions_are_for_llm_lite_alone():
-    command = Generate(HELLO, interventions=Interventions((Shift("logits", (1.0,)),)))
+    changes = Interventions((Shift("logits", (1.0,)),), "SmolLM2", "1234")
+    command = Generate(HELLO, interventions=changes)
     asked = build_request(command, "m", DIALECTS["llm-lite"])
-    (sent,) = asked.body["interventions"]
-    assert (sent["kind"], sent["site"], list(sent["vector"])) == ("shift", "logits", [1.0])
+    assert msgspec.convert(asked.body["interventions"], Interventions) == changes
     with pytest.raises(RequestError, match="the server is no llm-lite"):
         build_request(command, "m", DIALECTS["vllm"])
     assert "interventions" not in build_request(Generate(HELLO), "m", DIALECTS["llm-lite"]).body
