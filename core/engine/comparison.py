@@ -9,17 +9,17 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import numpy as np
 from msgspec import Struct, field
 
+from llm_lite.core.engine.cache_restoring import cache_restored
 from llm_lite.core.engine.task_context import TaskContext
 from llm_lite.core.errors import CancelledError
 from llm_lite.core.exec.executor import StopCheck
 from llm_lite.core.generation.answer import Emit
 from llm_lite.core.generation.answer_writer import peak_rss_bytes
-from llm_lite.core.generation.prefill import PrefillOptions
 from llm_lite.core.generation.prompt import check_size, encode
 from llm_lite.core.generation.sampling import TokenChoice, score_token
 from llm_lite.core.generation.steps import generate
@@ -137,7 +137,7 @@ def compare_runs(command: CompareRuns, context: TaskContext) -> None:
     check_size(context.file.tokenizer, command.messages, context.file.model.shape.trained_context)
     prompt = encode(context.file, command.messages, False).ids
     with ExitStack() as stack:
-        stack.callback(_restore, context, context.runner.session.tokens())
+        stack.enter_context(cache_restored(context))
         a, b = (_open(command, number, prompt, context, stack) for number in RUNS)
         sampling = _sampling(command)
         for run in (a, b):
@@ -235,13 +235,3 @@ def _forced(run: Run, by_a: TokenChoice, by_b: TokenChoice, kl: float) -> Forced
         (by_a.probability, by_b.probability),
         (alternatives(tokenizer, by_a.best), alternatives(tokenizer, by_b.best)),
     )
-
-
-def _restore(context: TaskContext, tokens: Sequence[int]) -> None:
-    """Read again what the chat's cache held, unless something else is wanted first: afresh, as what
-    is reused has no queries, and maps of it would be empty."""
-    session = context.runner.session
-    if tokens and session.tokens() != tuple(tokens):
-        with suppress(CancelledError):  # the next answer reads what it needs itself
-            wanted = lambda: context.closing() or context.waiting()  # noqa: E731
-            session.prefill(tokens, wanted, reading=PrefillOptions(afresh=True))

@@ -70,6 +70,7 @@ class Dispatcher(Struct, frozen=True):
     stopped: Callable[[Handle], bool]
     closing: Callable[[], bool]
     waiting: Callable[[], bool]  # whether there is another command
+    cache_wanted: Callable[[], bool]  # whether one waits that reads or replaces the chat's cache
 
     def run(self, handle: Handle) -> None:
         """Carry a command out. LlmLiteError where it cannot be."""
@@ -220,7 +221,7 @@ class Dispatcher(Struct, frozen=True):
                 handle.emit,
                 should_stop=self._is_stopped(handle),
                 closing=self.closing,
-                waiting=self.waiting,
+                cache_wanted=self.cache_wanted,
                 variants=host.variants,
                 between=partial(self.clients.step_beside, host),
             )

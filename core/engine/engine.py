@@ -42,7 +42,11 @@ from llm_lite.core.messages import (
     Level,
     LoadModel,
     Logged,
+    OpenCache,
+    Read,
+    ReadTarget,
     Reconfigure,
+    ResumeKept,
     Shutdown,
     StepRequest,
     TokenizeText,
@@ -56,6 +60,10 @@ if TYPE_CHECKING:
 
 CANCEL_SECONDS = 2.0  # in which a cancelled load is to end
 _DONE_IN_ANY_CASE = KeepConversation | ForgetLearnedDrafts  # also when the window is closing
+# These read or replace the cache; what else waits, such as a title, is of what the cache holds.
+_WANT_CACHE = (
+    Generate | Read | Translate | ReadTarget | OpenCache | ResumeKept | LoadModel | Reconfigure
+)
 
 
 class Engine:
@@ -105,6 +113,7 @@ class Engine:
             self._is_stopped,
             lambda: self._closing,
             lambda: not self._commands.empty(),
+            self._is_cache_wanted,
         )
         sandbox().warm()  # the first model will need it
         self._thread = self._start_worker()
@@ -346,6 +355,13 @@ class Engine:
 
     def _is_stopped(self, handle: Handle) -> bool:
         return self._closing or handle.is_cancelled
+
+    def _is_cache_wanted(self) -> bool:
+        with self._lock:
+            return any(
+                isinstance(one.command, _WANT_CACHE) and not (one.is_over or one.is_cancelled)
+                for one in self._open
+            )
 
     def _end_superseded(self, handle: Handle) -> None:
         handle.end("a newer change has taken its place", unwanted=True)

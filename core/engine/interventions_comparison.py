@@ -7,16 +7,14 @@ token by token, although the answers that were written with them part long befor
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_lite.core.engine.cache_restoring import cache_restored
 from llm_lite.core.engine.task_context import TaskContext
-from llm_lite.core.errors import CancelledError, RequestError
-from llm_lite.core.generation.prefill import PrefillOptions
+from llm_lite.core.errors import RequestError
 from llm_lite.core.generation.prompt import encode, encode_raw
-from llm_lite.core.generation.session import Session
 from llm_lite.core.messages import AnswerDivergence, CompareAnswer
 from llm_lite.core.metrics.divergence import compare
 from llm_lite.core.questions.interventions.live import intervene, live_of
@@ -43,12 +41,8 @@ def compare_answer(task: CompareAnswer, context: TaskContext) -> None:
     if count <= 0:
         raise RequestError("there is no answer to compare, or it is not in the context")
     answer = task.tokens[:count]
-    before, changes, gains = session.tokens(), session.changes, session.gains
-    try:
+    with cache_restored(context):
         context.emit(AnswerDivergence(_divergence(task, context, prompt, answer)))
-    finally:
-        session.set_gains(gains, changes.shifts, throughout=True)
-        _read_again(session, before, context)
 
 
 def _divergence(
@@ -73,11 +67,3 @@ def _divergence(
 
 def _stop(context: TaskContext) -> Callable[[], bool]:
     return lambda: context.should_stop() or context.closing()
-
-
-def _read_again(session: Session, tokens: tuple[int, ...], context: TaskContext) -> None:
-    """Read again what the cache held, whatever waits: a title or a count would find the cache empty
-    and leave it so. Afresh, as what is reused has no queries, and maps of it would be empty."""
-    if tokens:
-        with suppress(CancelledError):  # the next answer reads what it needs itself
-            session.prefill(tokens, _stop(context), reading=PrefillOptions(afresh=True))

@@ -30,7 +30,7 @@ class TaskContext(Struct, frozen=True):
     emit: Emit
     should_stop: Callable[[], bool]  # the person wants an end
     closing: Callable[[], bool]  # the program ends
-    waiting: Callable[[], bool]  # another command is
+    cache_wanted: Callable[[], bool]  # a command waits that reads or replaces the chat's cache
     variants: Path | None = None  # where they are kept
     between: Callable[[], object] = lambda: None  # to be called between two steps: others have one
 

@@ -1,8 +1,12 @@
 """The lens and the gains of heads, beside the tokens that they belong to."""
 
+import threading
+import time
+
 import pytest
 from imgui_bundle import imgui
 
+from llm_lite.core.engine.engine import Engine
 from llm_lite.core.history import ConversationTree
 from llm_lite.core.messages import (
     NO_CHANGES,
@@ -14,19 +18,23 @@ from llm_lite.core.messages import (
     LensRow,
     LoadModel,
     ReadEffect,
+    SamplingOptions,
     SetInterventions,
 )
 from llm_lite.core.messages.interventions import Scale
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
 from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.cache.unread import unread_part
 from llm_lite.desktop.features.chat.conversation import first_difference
+from llm_lite.desktop.features.chat.model import Send
 from llm_lite.desktop.features.layouts.state import Layouts, Sides, Sizes
 from llm_lite.desktop.features.program.state import AppState, Message, Running, Token
-from llm_lite.desktop.features.steer.model import Steer
+from llm_lite.desktop.features.steer.model import DIVERGENCE, Steer
 from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokens.lens import LENS, _position, leads_words, settled
 from tests.changes import gains_in, scales
+from tests.core.engine_client import PATIENCE, Hook
 from tests.desktop.cached import with_answer, with_cached
 from tests.desktop.engine.engine import ScriptedEngine
 from tests.desktop.engine.model import MODEL
@@ -35,6 +43,7 @@ from tests.desktop.headless import READY, sent
 from tests.desktop.other_versions import others
 from tests.desktop.tokens import test_token_views
 from tests.desktop.tokens.test_token_views import ask
+from tests.runners import exact
 
 talk = test_token_views.talk  # a fixture
 
@@ -112,6 +121,38 @@ def test_the_steered_answer_stands_beside_the_first(talk):
     one.driver.click("compare.close")
     assert not one.driver.shows("compare")
     assert one.state.tree.version(1) == 1
+
+
+def test_maps_stay_where_a_running_comparison_is_closed(headless, tiny_llama, monkeypatch):
+    """With a real model: the engine reads again what its cache held, as if nothing had been."""
+    hook = Hook(monkeypatch)
+    one = headless(AppState(sampling=SamplingOptions(seed=3, max_new_tokens=12)))
+    engine = Engine(None)
+    one.program.start(engine)
+    engine.submit(LoadModel(str(tiny_llama), exact()))
+    one.driver.wait("the model", lambda s: s.model is not None)
+    one.driver.click("tab.steer")
+    one.program.do(Send("One two three."))
+    one.driver.wait("the answer", lambda s: not s.busy and s.context_used)
+    one.driver.click("steer.0.0")
+    reached = threading.Event()
+
+    def wait_to_be_stopped(step, should_stop):
+        """In the first step of the comparison."""
+        if DIVERGENCE.waiting(one.state) and not reached.is_set():
+            reached.set()
+            deadline = time.monotonic() + PATIENCE
+            while not hook.heard and time.monotonic() < deadline:
+                hook.heard = should_stop()
+
+    hook.at_step = wait_to_be_stopped
+    one.driver.click("steer.again")
+    one.driver.wait("the comparison", lambda s: reached.is_set())
+    one.driver.click("compare.close")
+    one.driver.wait("its effect", lambda s: EFFECT.answer(s) is not None)
+    one.driver.frames(60)
+    assert hook.heard and not one.did(ReadAgain) and unread_part(one.state, one.ui.maps) is None
+    assert engine.attention().rows == range(one.state.context_used) != range(0)
 
 
 def test_where_answers_part():

@@ -11,7 +11,6 @@ from llm_lite.core.messages.interventions import Shift
 from llm_lite.core.records import replace
 from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
-from llm_lite.desktop.features.cache.unread import unread_part
 from llm_lite.desktop.features.chat.model import StopAnswer
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.steer.model import LoadInterventions
@@ -104,7 +103,7 @@ def _load_direction(driver: InputDriver, picture: Callable[[str], None]) -> None
     changes = (*state.steering.interventions.changes, direction)
     driver.program.do(LoadInterventions(Interventions(changes)))
     driver.wait("the direction", lambda s: s.steering.wanted is None, LIMIT)
-    _wait_for_effect(driver)
+    driver.wait("its effect", lambda s: EFFECT.answered(s) is not None, LIMIT)
     driver.leave()
     picture("05-steer-direction")
     driver.click("steer.file")
@@ -112,20 +111,6 @@ def _load_direction(driver: InputDriver, picture: Callable[[str], None]) -> None
     picture("05-steer-file")
     driver.press(imgui.Key.escape)
     driver.frames(2)
-
-
-def _wait_for_effect(driver: InputDriver) -> None:
-    """Read the conversation again where the cache lacks a part of it, as a comparison that was
-    closed leaves it: it is read by itself only where that takes under two seconds."""
-
-    def is_there_or_unread(state: AppState) -> bool:
-        unread = state.reading is None and unread_part(state) is not None
-        return EFFECT.answered(state) is not None or unread
-
-    driver.wait("its effect, or what is unread", is_there_or_unread, LIMIT)
-    if EFFECT.answered(driver.state) is None:
-        driver.program.do(ReadAgain())
-    driver.wait("its effect", lambda s: EFFECT.answered(s) is not None, LIMIT)
 
 
 def _point_at_token(driver: InputDriver, **changes: object) -> None:
