@@ -6,11 +6,12 @@ from __future__ import annotations
 from imgui_bundle import ImVec2, imgui
 from msgspec import Struct
 
+from llm_lite.core.messages import CompareAnswer, CompareRuns
 from llm_lite.desktop.features.attention.model import ReadAgain
 from llm_lite.desktop.features.cache.overflow import used_share
 from llm_lite.desktop.features.chat.reading import seconds_to_read, tokens_in_front
 from llm_lite.desktop.features.program.action import Action
-from llm_lite.desktop.features.program.requests import obstacle, reading_key
+from llm_lite.desktop.features.program.requests import obstacle, reading_key, under_way
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.resume.model import offer_status
 from llm_lite.desktop.features.tokens.state import unread
@@ -46,7 +47,8 @@ class Unread(Struct, frozen=True):
 
 def unread_part(state: AppState, maps: HeadMaps | None = None) -> Unread | None:
     """Return what is not read; None where all is, where an answer is being written, and where a
-    server has the cache. With `maps`, queries count too."""
+    server has the cache. With `maps`, queries count too, but for those of a comparison that runs:
+    behind it the engine reads again what the cache held."""
     here = state.model is not None and state.holds_conversations and not state.elsewhere
     if not here or not state.messages or state.running:
         return None
@@ -56,6 +58,8 @@ def unread_part(state: AppState, maps: HeadMaps | None = None) -> Unread | None:
     if more := state.cached.length - state.in_front.used:
         return Unread(held, whole, more=more)
     if maps is None or maps.problem or not maps.layers:
+        return None
+    if any(isinstance(command, CompareAnswer | CompareRuns) for command in under_way(state)):
         return None
     first = maps.rows.start
     return Unread(held, whole, first) if first > max(0, maps.length - maps.ring_rows) else None

@@ -1,6 +1,7 @@
 """Looking inside and steering as state, actions and events: no engine, no window."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,6 +42,7 @@ from llm_lite.desktop.features.attention.rows import (
     pointed_rows,
 )
 from llm_lite.desktop.features.attention.state import AttentionChoice
+from llm_lite.desktop.features.cache.unread import unread_part
 from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Regenerate, Send
 from llm_lite.desktop.features.program.asking import Ask
 from llm_lite.desktop.features.program.model import OpenModel
@@ -365,6 +367,18 @@ def test_a_comparison_that_a_person_leaves_is_stopped():
     failed, commands = play(state, (Ended("stopped"), asked))
     assert steering.DIVERGENCE.answer(failed) is None and commands == []
     assert steering.DIVERGENCE.problem(failed) == "stopped"
+
+
+def test_queries_of_a_comparison_that_runs_are_not_missed():
+    """Nor while the engine reads again what its cache held, behind one that a person has left."""
+    maps = SimpleNamespace(problem="", layers=(0,), rows=range(2, 4), length=4, ring_rows=64)
+    state, _ = play(answered(), steering.Steer(ABLATED), steering.AnswerSteered())
+    state, commands = play(state, *WHOLE)
+    (asked,) = [c for c in commands if isinstance(c, CompareAnswer)]
+    left, _ = play(state, steering.EndComparison())
+    assert unread_part(state, maps) is None and unread_part(left, maps) is None
+    left, _ = play(left, (Ended("it was stopped", unwanted=True), asked))
+    assert unread_part(left, maps).queries == 2
 
 
 def test_the_lens_asks_and_takes_its_own_answer():

@@ -13,7 +13,7 @@ from llm_lite.desktop.features.attention.model import ReadAgain, SetAttention
 from llm_lite.desktop.features.attention.rows import ROWS
 from llm_lite.desktop.features.chat.model import StopAnswer
 from llm_lite.desktop.features.program.state import AppState
-from llm_lite.desktop.features.steer.model import LoadInterventions
+from llm_lite.desktop.features.steer.model import DIVERGENCE, LoadInterventions
 from llm_lite.desktop.features.steer.view import EFFECT
 from llm_lite.desktop.features.tokenizer.model import TOKENS, ChooseTokenizing
 from llm_lite.desktop.features.tokenizer.state import (
@@ -82,6 +82,7 @@ def _steer(driver: InputDriver, picture: Callable[[str], None]) -> None:
     driver.program.do(StopAnswer())
     driver.wait("its end", lambda s: not s.busy, LIMIT)
     driver.wait("its lens", _has_lens, LIMIT)
+    driver.wait("how far apart they are", lambda s: DIVERGENCE.answered(s) is not None, LIMIT)
     driver.leave()
     picture("05-steered")
     driver.click("compare.close")
