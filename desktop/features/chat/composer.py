@@ -3,11 +3,8 @@ Escape stops the answer."""
 
 from __future__ import annotations
 
-from collections import Counter
-
 from imgui_bundle import ImVec2, imgui
 
-from llm_lite.core.messages.gains import others
 from llm_lite.desktop.features.attachments.model import (
     PasteText,
     TellNoText,
@@ -42,8 +39,8 @@ from llm_lite.desktop.features.program.requests import obstacle, waits_for_model
 from llm_lite.desktop.features.program.state import AppState
 from llm_lite.desktop.features.prompts.slash import Slash
 from llm_lite.desktop.features.prompts.view import draw_prompts
-from llm_lite.desktop.features.steer.words import kind_of, other_words
-from llm_lite.desktop.language.translate import tr, trn
+from llm_lite.desktop.features.steer.words import in_words
+from llm_lite.desktop.language.translate import tr
 from llm_lite.desktop.widgets.icons import ICON_CLOSE, ICON_EDIT
 from llm_lite.desktop.widgets.scripts import cannot_draw
 from llm_lite.desktop.widgets.text_input import Input
@@ -198,7 +195,8 @@ def _draw_hint(state: AppState, ui: Ui, x: float, y: float, width: float) -> lis
             at.x += imgui.calc_text_size(words).x + ui.u(3)
         if gains:
             hint = tr(
-                "Answers of this conversation are made with them. Click to see or reset them."
+                "Answers of this conversation are made under these interventions. Click to see or "
+                "reset them."
             )
             if _draw_link(ui, "chat.gains", gains, hint, at, end):
                 actions += show_view("steer", state, ui)
@@ -221,19 +219,9 @@ def _draw_link(ui: Ui, name: str, words: str, hint: str, at: ImVec2, end: float)
 
 
 def steered(state: AppState) -> str:
-    """Return a note about the interventions in force: they change every answer of the
-    conversation."""
-    model, notes = state.model, []
-    if model is None or not (state.holds_conversations and state.steering.interventions):
-        return ""
-    if heads := state.steering.changed_heads(model):
-        words = trn("Head gains: {n:,} head changed", "Head gains: {n:,} heads changed", heads)
-        notes.append(words.format(n=heads))
-    if experts := state.steering.switched_experts(model):
-        words = trn("{n:,} expert switched", "{n:,} experts switched", experts)
-        notes.append(words.format(n=experts))
-    kinds = Counter(kind_of(one) for one in others(state.steering.interventions, model))
-    return "  ·  ".join([*notes, *other_words(kinds)])
+    """Return the interventions in force in words: they change every answer of the conversation."""
+    here = state.model is not None and state.holds_conversations
+    return in_words(state.steering.interventions) if here else ""
 
 
 def _form(state: AppState) -> str:

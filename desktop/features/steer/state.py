@@ -18,11 +18,6 @@ class Steering(Struct, frozen=True):
     kept: ModelInterventions | None = None
     wanted: Interventions | None = None
 
-    def changed_heads(self, model: ModelInfo) -> int:
-        """Return how many heads have another gain than 1."""
-        rows = gains_of(self.interventions, model)[: model.gain_rows]
-        return sum(gain != 1.0 for row in rows for gain in row)
-
     def switched_experts(self, model: ModelInfo) -> int:
         """Return how many experts of a mixture count otherwise than the router says."""
         rows, count = gains_of(self.interventions, model)[model.gain_rows :], model.experts

@@ -7,7 +7,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
+
+from msgspec import Struct, field
 
 from llm_lite.core.messages import Interventions
 from llm_lite.core.messages.interventions import Change, Scale
@@ -28,30 +30,51 @@ def in_words(interventions: Interventions) -> str:
     return _in_words(interventions, number()) if interventions else ""
 
 
-@lru_cache(64)  # the head of each answer is drawn in every frame
+@lru_cache(64)  # those in force, and the head of each answer, are drawn in every frame
 def _in_words(interventions: Interventions, language: int) -> str:
-    heads, weighed, experts = set[tuple[str, int]](), set[tuple[str, int]](), set[tuple[str, int]]()
+    heads, layers, experts = _Gains(), _Gains(), set[tuple[str, int]]()
     others = Counter[str]()
     for change in interventions.changes:
-        place = (change.site, -1 if change.unit is None else change.unit)
-        if change.unit is not None and change.site.endswith(".route"):
-            experts.add(place)
-        elif change.unit is None or not _weighs_a_head(change):
+        unit = change.unit
+        if unit is not None and change.site.endswith(".route"):
+            experts.add((change.site, unit))
+        elif not _weighs_heads(change):
             others[kind_of(change)] += 1
-        elif getattr(change, "factor", 1.0) == 0:
-            heads.add(place)
+        elif unit is None:
+            layers.add(change, -1)
         else:
-            weighed.add(place)
+            heads.add(change, unit)
     words = [
-        (trn("{n:,} head off", "{n:,} heads off", len(heads)), heads),
-        (trn("{n:,} head weighed", "{n:,} heads weighed", len(weighed)), weighed),
+        (trn("{n:,} head off", "{n:,} heads off", len(heads.off)), heads.off),
+        (trn("{n:,} head weighed", "{n:,} heads weighed", len(heads.weighed)), heads.weighed),
+        (trn("{n:,} layer's heads off", "{n:,} layers' heads off", len(layers.off)), layers.off),
+        (
+            trn("{n:,} layer's heads weighed", "{n:,} layers' heads weighed", len(layers.weighed)),
+            layers.weighed,
+        ),
         (trn("{n:,} expert switched", "{n:,} experts switched", len(experts)), experts),
     ]
     counted = (one.format(n=len(units)) for one, units in words if units)
-    return ", ".join([*counted, *other_words(others)])
+    return ", ".join([*counted, *_other_words(others)])
 
 
-def other_words(counts: Counter[str]) -> Iterator[str]:
+class _Gains(Struct):
+    """The heads, or layers of heads, that are off, and those that are weighed."""
+
+    off: set[tuple[str, int]] = field(default_factory=set)
+    changed: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def weighed(self) -> set[tuple[str, int]]:
+        return self.changed - self.off  # gains of a head are multiplied
+
+    def add(self, change: Scale, unit: int) -> None:
+        self.changed.add((change.site, unit))
+        if change.factor == 0:
+            self.off.add((change.site, unit))
+
+
+def _other_words(counts: Counter[str]) -> Iterator[str]:
     """Yield how many changes there are of each kind."""
     for kind, count in counts.items():
         if kind == "shift":
@@ -61,7 +84,7 @@ def other_words(counts: Counter[str]) -> Iterator[str]:
             yield words.format(n=count, kind=tr(kind))
 
 
-def _weighs_a_head(change: Change) -> bool:
+def _weighs_heads(change: Change) -> TypeGuard[Scale]:
     return isinstance(change, Scale) and change.site.endswith("attention.heads")
 
 

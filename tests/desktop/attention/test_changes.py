@@ -58,7 +58,7 @@ def test_what_a_file_holds_is_in_force_once_the_engine_has_taken_it():
     state, commands = play(state, (InterventionsSet(named), asked), (Ended(), asked))
     assert state.steering.interventions == named and commands == []
     assert extras_of(state).interventions.interventions == named
-    assert steered(state) == "1 direction added"
+    assert steered(state) == in_words(named) == "1 direction added"
 
 
 def test_what_the_engine_refuses_leaves_all_as_it_was():
@@ -120,7 +120,13 @@ def test_an_answer_is_made_exactly_so_again():
         (HEADS[:1], "1 head off"),
         ((*HEADS, Scale(HEADS[0].site, 0.5, 8)), "3 heads off, 1 head weighed"),
         ((SHIFT, SHIFT, ROWS), "2 directions added, 1 change: replace"),
-        ((Scale("layers.0.attention.heads", 0.0),), "1 change: scale"),
+        ((*HEADS, Scale(HEADS[0].site, 0.5, 2)), "3 heads off"),
+        ((Scale("layers.0.attention.heads", 0.0), *HEADS[1:]), "2 heads off, 1 layer's heads off"),
+        (
+            (Scale("layers.0.attention.heads", 0.5), Scale("layers.1.attention.heads", 2.0)),
+            "2 layers' heads weighed",
+        ),
+        ((Scale("layers.0.feed_forward.residual", 0.5),), "1 change: scale"),
         (
             (
                 Scale("layers.1.feed_forward.route", 0.0, 3),

@@ -178,8 +178,7 @@ def test_reset_keeps_the_gains_of_heads(headless):
     shift = Shift("layers.0.feed_forward.residual", (1.0,) * model.width)
     kept = with_gains(Interventions((shift,)), tuple(map(tuple, gains)), model)
     state = replace(STATE, steering=replace(STATE.steering, interventions=kept))
-    told = ("Head gains: 1 head changed", "1 expert switched", "1 direction added")
-    assert steered(state) == "  ·  ".join(told)
+    assert steered(state) == "1 head weighed, 1 expert switched, 1 direction added"
     one = shown_with(headless, state)
     one.driver.click("experts.reset")
     (steer,) = one.did(Steer)
