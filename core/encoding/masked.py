@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -97,9 +98,14 @@ def filled(tokenizer: Tokenizer, text: str, chosen: Sequence[str]) -> str:
 
 
 def encode_for_display(
-    session: EncoderSession, tokenizer: Tokenizer, asked: EncodeText, most: int
+    session: EncoderSession,
+    tokenizer: Tokenizer,
+    asked: EncodeText,
+    most: int,
+    turn: AbstractContextManager[object] | None = None,
 ) -> TextEncoded:
-    """Run the encoder over the first `most` tokens of the request; its maps stay.
+    """Run the encoder over the first `most` tokens of the request; its maps stay. Steps run within
+    `turn`, which others who use the session wait for, too: a long text is cut into tokens before.
     RequestError where the model has no pairs or no mask token, CancelledError, NotFiniteError."""
     started = time.perf_counter()
     if asked.pair:
@@ -109,12 +115,15 @@ def encode_for_display(
         first, second = shortened(tokenizer, whole, most), []
         left_out = len(whole) - len(first)
     ids = [*first, *second]
-    masks: tuple[Mask, ...] = ()
-    if asked.fills and session.has_head:
-        masks = fill_tokens(session, tokenizer, ids, CANDIDATES)
-    if not masks:
-        session.hidden(ids)
     seconds = time.perf_counter() - started
+    masks: tuple[Mask, ...] = ()
+    with turn or nullcontext():
+        started = time.perf_counter()
+        if asked.fills and session.has_head:
+            masks = fill_tokens(session, tokenizer, ids, CANDIDATES)
+        if not masks:
+            session.hidden(ids)
+        seconds += time.perf_counter() - started
     tokens = (*_encoded_tokens(tokenizer, first, 0), *_encoded_tokens(tokenizer, second, 1))
     return TextEncoded(tokens, left_out, masks, seconds)
 

@@ -24,7 +24,6 @@ from llm_lite.core.loading.encoder_runner import EncoderRunner
 from llm_lite.core.loading.encoder_starting import AnyRunner
 from llm_lite.core.loading.runner import Runner
 from llm_lite.core.messages import (
-    Command,
     CompareTexts,
     CountTokens,
     EncodeText,
@@ -41,15 +40,9 @@ from llm_lite.core.messages.interventions import NO_CHANGES, Interventions
 from llm_lite.core.questions.interventions.live import intervene, live_of
 from llm_lite.core.questions.question import Parts, advance
 from llm_lite.core.questions.runner_replay import EncoderReplay, Readers, replay_of
-from llm_lite.core.questions.table import BY_REQUEST, QUESTIONS
+from llm_lite.core.questions.table import BY_REQUEST, NEWEST_ONLY
 
 SERVE_SECONDS = 0.01  # of the time between two steps, for a request that can be cut
-# At most one of each kind waits: a newer request replaces it.
-_NEWEST_ONLY: tuple[type[Command], ...] = (
-    *(one.request for one in QUESTIONS if one.newest_only),
-    EncodeText,
-    CompareTexts,
-)
 
 
 class _Unfinished(Struct, frozen=True):
@@ -119,7 +112,7 @@ class StepRequestServer:
     def _take_submitted(self) -> None:
         while not self._submitted.empty():  # only this thread takes any
             handle = self._submitted.get()
-            if isinstance(handle.command, _NEWEST_ONLY):
+            if isinstance(handle.command, NEWEST_ONLY):
                 for older in [h for h in self._waiting if type(h.command) is type(handle.command)]:
                     self._waiting.remove(older)
                     self._unfinished.pop(older, None)

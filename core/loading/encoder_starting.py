@@ -118,6 +118,7 @@ def _encoder_info(runner: EncoderRunner) -> EncoderInfo:
         vector_width=runner.width,
         mask_token=mask_token(tokenizer) if fills else "",
         has_pairs=bool(tokenizer.around_pair),
+        sees_ahead=any(not layer.is_causal for layer in runner.attention.layers),
     )
 
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from llm_lite.core.messages.kinds import Event, StepRequest
+from llm_lite.core.records import about
 
 CANDIDATES = 8  # of a masked token
+_Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
+_Size = Annotated[int, Meta(ge=1, lt=1 << 31)]
+_TokenText = Annotated[str, Meta(max_length=1024)]
 
 
 class EncoderInfo(Struct, frozen=True):
     """What an encoder can do."""
 
-    most_tokens: int  # of a text, that are read
-    vector_width: int
-    mask_token: str = ""  # as a text has it, "[MASK]"; "": it has no masked-token head
-    has_pairs: bool = False  # its tokenizer puts a separator between two texts
+    most_tokens: Annotated[_Size, about("Of a text, that are read.")]
+    vector_width: Annotated[_Size, about("Numbers of the vector of a text.")]
+    mask_token: Annotated[
+        _TokenText, about("As a text has it; empty where it has no masked-token head.")
+    ] = ""
+    has_pairs: Annotated[bool, about("Its tokenizer puts a separator between two texts.")] = False
+    sees_ahead: Annotated[
+        bool, about("Its tokens see those behind them, too; those of most decoders do not.")
+    ] = True
 
 
 class EncodeText(StepRequest, frozen=True):
@@ -36,33 +47,45 @@ class CompareTexts(StepRequest, frozen=True):
 
 
 class EncodedToken(Struct, frozen=True):
-    token: int
-    text: str  # "the", "##ing", "[CLS]"
-    special: bool = False  # the tokenizer's own: it stands for no text
-    segment: int = 0  # of a pair: 0 the first text, 1 the second
-    unknown: bool = False  # stands for text that the vocabulary cannot spell; `special`, too
+    token: _Count
+    text: Annotated[_TokenText, about('As "the", "##ing", "[CLS]".')]
+    special: Annotated[bool, about("The tokenizer's own: it stands for no text.")] = False
+    segment: Annotated[
+        Annotated[int, Meta(ge=0, le=1)], about("Of a pair: 0 the first text, 1 the second.")
+    ] = 0
+    unknown: Annotated[
+        bool, about("It stands for text that the vocabulary cannot spell; `special`, too.")
+    ] = False
 
 
 class Candidate(Struct, frozen=True):
     """A token that could stand in the place of a masked one."""
 
-    token: int
-    text: str  # without spaces around it; "##ing" joins the word before it
-    probability: float
+    token: _Count
+    text: Annotated[
+        _TokenText, about('Without spaces around it; "##ing" joins the word before it.')
+    ]
+    probability: Annotated[float, Meta(ge=0, le=1)]
 
 
 class Mask(Struct, frozen=True):
-    position: int  # of the masked token among the text's
-    candidates: tuple[Candidate, ...]  # the likeliest first
+    position: Annotated[_Count, about("Of the masked token among the text's.")]
+    candidates: Annotated[
+        Annotated[tuple[Candidate, ...], Meta(max_length=CANDIDATES)], about("The likeliest first.")
+    ]
 
 
 class TextEncoded(Event, frozen=True):
     """The answer to EncodeText."""
 
     tokens: tuple[EncodedToken, ...]
-    left_out: int = 0  # tokens at the end that are more than the model reads
-    masks: tuple[Mask, ...] = ()
-    seconds: float = 0.0
+    left_out: Annotated[_Count, about("Tokens at the end that are more than the model reads.")] = 0
+    masks: Annotated[
+        tuple[Mask, ...], about("Its masked tokens, where they are to be filled.")
+    ] = ()
+    seconds: Annotated[
+        Annotated[float, Meta(ge=0)], about("From its characters to the vectors of its tokens.")
+    ] = 0.0
 
 
 class TextsCompared(Event, frozen=True):

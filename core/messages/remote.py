@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.messages.models import CacheLayerInfo
 
 # Who answers: each tells other things of itself, and takes other options.
@@ -51,6 +52,8 @@ class RemoteModel(Struct, frozen=True):
     calls_functions: bool = True  # as far as is known
     switches_thinking: bool = True
     loaded: bool = True  # else the server loads it when it is asked
+    encoder: EncoderInfo | None = None  # of an encoder whose server shows what it reads
+    makes_vectors_only: bool = False  # of an embedding model whose server shows nothing of it
 
     @property
     def title(self) -> str:

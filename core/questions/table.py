@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from llm_lite.core.errors import RequestError
-from llm_lite.core.messages import Command
+from llm_lite.core.messages import Command, CompareTexts, EncodeText
 from llm_lite.core.questions.activations import ACTIVATIONS
 from llm_lite.core.questions.attention import ATTENTION
 from llm_lite.core.questions.effect import EFFECT
@@ -37,6 +37,12 @@ QUESTIONS = (
 )
 BY_REQUEST: Mapping[type[Command], Question] = MappingProxyType(
     {one.request: one for one in QUESTIONS}
+)
+# At most one of each kind waits: a newer request replaces it.
+NEWEST_ONLY: tuple[type[Command], ...] = (
+    *(one.request for one in QUESTIONS if one.newest_only),
+    EncodeText,
+    CompareTexts,
 )
 BY_NAME: Mapping[str, Question] = MappingProxyType({one.name: one for one in QUESTIONS})
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from llm_lite.core.checked import CheckError, convert
 from llm_lite.core.errors import CancelledError, RequestError
 from llm_lite.core.messages import CacheLayerInfo
+from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.messages.remote import DialectName, RemoteModel, RemoteServer
 from llm_lite.core.plain_text import one_line, quote, shortened
+from llm_lite.core.records import replace
 from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.dialects import DIALECTS
 from llm_lite.core.remote.failures import RemoteError
@@ -51,13 +54,20 @@ def connect(client: Client, exchange: Exchange) -> RemoteServer:
 
 
 def chosen(server: RemoteServer, name: str | None = None) -> RemoteModel:
-    """Return the model of a name, or one that is loaded. RequestError lists what there is."""
+    """Return the model of a name, or one that is loaded. RequestError lists what there is, or says
+    that the model can only be asked for vectors."""
     if name is None:
-        return next((model for model in server.models if model.loaded), server.models[0])
+        able = [model for model in server.models if not model.makes_vectors_only] or server.models
+        name = next((model for model in able if model.loaded), able[0]).name
     found = next((model for model in server.models if model.name == name), None)
     if found is None:
         names = shortened(", ".join(model.name for model in server.models), 600)
         raise RequestError(f"{server.host} has no model {quote(name)}; it has {names}")
+    if found.makes_vectors_only:
+        raise RequestError(
+            f"{found.title} makes vectors of texts, and {server.title} at {server.host} tells no "
+            "more of them: expected a model that answers, or an encoder that llm-lite serves"
+        )
     return found
 
 
@@ -85,6 +95,9 @@ def _described(
 ) -> tuple[tuple[RemoteModel, ...], str]:
     """Return models and version, by one more question; a server that does not answer it is
     described by less."""
+    if name == "llm-lite":
+        models = tuple(_our_own(row, client.address.host) for row in rows)
+        return models, one_line(text(rows[0].get("version"), 60))
     if name == "vllm":
         version = text(_detail(client, exchange, "/version").get("version"), 60)
         return tuple(_plain(row) for row in rows), one_line(version)
@@ -110,6 +123,26 @@ def _detail(client: Client, exchange: Exchange, path: str) -> dict[str, Any]:
         raise
     except RemoteError:
         return {}
+
+
+def _our_own(row: dict[str, Any], host: str) -> RemoteModel:
+    """Return a model of llm-lite. RemoteError where what it says of an encoder is nothing usable:
+    the window's page is made of it."""
+    model, found = _plain(row), row.get("encoder")
+    if found is None:
+        return model
+    try:
+        encoder = convert(found, EncoderInfo, "encoder")
+        if not encoder.mask_token.isprintable():
+            named = quote(encoder.mask_token)
+            raise CheckError("encoder.mask_token", f"expected a text in one line, found {named}")
+        if not (model.layers and model.heads):
+            found = f"{model.layers} layers, {model.heads} heads"
+            raise CheckError("layers", f"expected those of an encoder, found {found}")
+    except CheckError as error:
+        problem = shortened(str(error), 200)
+        raise RemoteError(f"{host} tells nothing usable of its model: {problem}") from None
+    return replace(model, encoder=encoder)
 
 
 def _plain(row: dict[str, Any]) -> RemoteModel:
@@ -174,4 +207,5 @@ def _lm_studio(row: dict[str, Any], more: dict[str, Any]) -> RemoteModel:
         architecture=one_line(text(more.get("arch"), 60)),
         weights=one_line(text(more.get("quantization"), 40)),
         loaded=text(more.get("state")) != "not-loaded",
+        makes_vectors_only=text(more.get("type")) == "embeddings",
     )

@@ -10,15 +10,25 @@ from collections.abc import Callable
 
 from llm_lite.core import system_errors
 from llm_lite.core.errors import CancelledError, LlmLiteError
-from llm_lite.core.handles import CANCELLED, CLOSING, Handle, Outbox, Report, cancel
+from llm_lite.core.handles import (
+    CANCELLED,
+    CLOSING,
+    SUPERSEDED,
+    Handle,
+    Outbox,
+    Report,
+    cancel,
+)
 from llm_lite.core.messages import (
     CacheLayout,
     CacheRewritten,
     Cancel,
     ChatMessage,
     Command,
+    CompareTexts,
     ConversationRead,
     CountTokens,
+    EncodeText,
     Event,
     ExecutorInfo,
     Generate,
@@ -31,10 +41,13 @@ from llm_lite.core.messages import (
     Read,
     Shutdown,
     SpellTokens,
+    TextEncoded,
     TokensSpelled,
 )
+from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.messages.remote import RemoteModel, RemoteServer
-from llm_lite.core.questions.table import BY_REQUEST
+from llm_lite.core.questions.question import Question
+from llm_lite.core.questions.table import BY_REQUEST, NEWEST_ONLY
 from llm_lite.core.records import replace
 from llm_lite.core.remote.address import Address
 from llm_lite.core.remote.answer import RemoteAnswer
@@ -42,11 +55,13 @@ from llm_lite.core.remote.client import Client, Exchange
 from llm_lite.core.remote.connecting import chosen
 from llm_lite.core.remote.counting import count_tokens, prompt_of, within_context
 from llm_lite.core.remote.dialects import DIALECTS
-from llm_lite.core.remote.failures import RemoteError
+from llm_lite.core.remote.encoding import compare, encode
+from llm_lite.core.remote.failures import RemoteError, RemoteStatusError
 from llm_lite.core.remote.inspection import RemoteInspection, RemoteResponse
 from llm_lite.core.text.continued import is_text, pieces
 
 _LOOK_SECONDS = 10.0
+_GONE = 404  # the status of a response that a server no longer keeps
 
 
 class RemoteEngine:
@@ -70,7 +85,9 @@ class RemoteEngine:
         self._is_closed = False  # no command is carried out any more
         self._unknown: set[str] = set()  # fields that the server refuses
         self.inspection = RemoteInspection(client)
-        self.held: RemoteResponse | None = None  # the last answer, if it can be inspected
+        # The last answer, or text that an encoder has read, if it can be inspected.
+        self.held: RemoteResponse | None = None
+        self._encoded: EncodeText | None = None  # what `held` is of, where it is a text
         self._thread = threading.Thread(target=self._work, name="remote engine", daemon=True)
         self._thread.start()
 
@@ -132,6 +149,9 @@ class RemoteEngine:
             try:
                 if handle.is_cancelled:  # before it was begun
                     raise CancelledError(CANCELLED)
+                if self._is_superseded(handle):
+                    handle.end(SUPERSEDED, unwanted=True)
+                    continue
                 self._do(handle, handle.command, exchange)
             except CancelledError:
                 handle.end(CANCELLED, unwanted=True)
@@ -150,6 +170,15 @@ class RemoteEngine:
             for handle in self._open:
                 handle.end("" if isinstance(handle.command, Shutdown) else CLOSING)
 
+    def _is_superseded(self, handle: Handle) -> bool:
+        """Return whether a newer request of its kind waits, and only the newest one is answered."""
+        kind = type(handle.command)
+        if not issubclass(kind, NEWEST_ONLY):
+            return False
+        with self._lock:
+            later = self._open[self._open.index(handle) + 1 :] if handle in self._open else []
+        return any(type(one.command) is kind and not one.is_cancelled for one in later)
+
     def _do(self, handle: Handle, command: Command, exchange: Exchange) -> None:
         if isinstance(command, Generate):
             self._generate(handle, command, exchange)
@@ -161,12 +190,15 @@ class RemoteEngine:
             name = self.model.name
             handle.emit(count_tokens(command, self.client, self._dialect, name, exchange))
         elif isinstance(command, LoadModel):
-            self.model = chosen(self.server, command.source)
+            self.model, self.held = chosen(self.server, command.source), None
             handle.emit(self.loaded())
+        elif isinstance(command, EncodeText):
+            handle.emit(self._encode(command, exchange))
+        elif isinstance(command, CompareTexts):
+            encoder, name = self._encoder(), self.model.name
+            handle.emit(compare(command, encoder, self.client, name, exchange))
         elif (question := BY_REQUEST.get(type(command))) is not None:
-            held = self._inspected(question.subject)
-            handle.of_tokens = held.tokens
-            handle.emit(self.inspection.ask(held, command, exchange))
+            self._ask(handle, command, question, exchange)
         elif not isinstance(command, Shutdown):
             problem = f"{self._name} computes elsewhere: that can be done to a model here"
             raise RemoteError(problem)
@@ -202,10 +234,57 @@ class RemoteEngine:
             for name in sorted(self._unknown - before):
                 self._log("info", f"{self.server.host} does not take {name}: it is left out")
 
+    def _ask(
+        self, handle: Handle, command: Command, question: Question, exchange: Exchange
+    ) -> None:
+        """Answer a question about what is held. A text that the server has forgotten, as it keeps
+        only the last ones of all who ask, is read again."""
+        held = self._inspected(question.subject)
+        handle.of_tokens = held.tokens
+        try:
+            answer = self.inspection.ask(held, command, exchange)
+        except RemoteStatusError as error:
+            if error.status != _GONE or not held.is_encoded or self._encoded is None:
+                raise
+            self._encode(self._encoded, exchange)
+            again = self._inspected(question.subject)
+            if again.tokens != held.tokens:
+                raise
+            answer = self.inspection.ask(again, command, exchange)
+        handle.emit(answer)
+
+    def _encode(self, command: EncodeText, exchange: Exchange) -> TextEncoded:
+        """Have the text read; from then on it is what questions are about."""
+        encoder = self._encoder()
+        self.held = None
+        name, found = encode(command, encoder, self.client, self.model.name, exchange)
+        held = self.inspection.held(name, exchange, is_encoded=True)
+        tokens, model = tuple(one.token for one in found.tokens), self.model
+        for field, expected, found_there in (
+            ("tokens", tokens, held.tokens),
+            ("layers", model.layers, held.layers),
+            ("heads", model.heads, held.heads),
+        ):
+            if found_there != expected:
+                raise RemoteError(
+                    f"{self.server.host} tells nothing usable of the text: its {field} are others "
+                    "in /inspect/cache"
+                )
+        self.held, self._encoded = held, command
+        return found
+
+    def _encoder(self) -> EncoderInfo:
+        """Return what the model can do with texts. RemoteError if it is no encoder."""
+        if self.model.encoder is None or not self.server.can_inspect:
+            raise RemoteError(f"{self._name} shows of no text what an encoder makes of it")
+        return self.model.encoder
+
     def _inspected(self, what: str) -> RemoteResponse:
         if not self.server.can_inspect:
             raise RemoteError(f"{self._name} does not tell {what}")
         if self.held is None:
+            if self.model.encoder is not None:
+                raise RemoteError(f"{self._name} has read no text: encode one first")
             raise RemoteError(f"{self._name} keeps no answer of this chat: ask something first")
         return self.held
 
@@ -253,7 +332,8 @@ def model_info(server: RemoteServer, model: RemoteModel) -> ModelInfo:
         width=model.width,
         feed_forward=0,
         cache=CacheLayout(model.cache_layers),
-        has_chat_template=True,
+        has_chat_template=model.encoder is None,
+        encoder=model.encoder,
         switches_thinking=server.switches_thinking and model.switches_thinking,
         tool_style="tags" if model.calls_functions else "",
     )

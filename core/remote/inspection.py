@@ -69,6 +69,7 @@ class RemoteResponse(Struct, frozen=True):
     heads: int
     cache: HeldCache
     source: int = 0  # of an encoder-decoder, how many tokens its source has
+    is_encoded: bool = False  # the text of an encoder
 
     @property
     def sizes(self) -> RemoteText:
@@ -91,7 +92,16 @@ class RemoteInspection:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def held(self, response: str, exchange: Exchange, seconds: float = SECONDS) -> RemoteResponse:
+    def held(
+        self,
+        response: str,
+        exchange: Exchange,
+        seconds: float = SECONDS,
+        *,
+        is_encoded: bool = False,
+    ) -> RemoteResponse:
+        """Return what the server keeps of a response, or of the text of an encoder. RemoteError
+        where that is nothing usable."""
         path = f"/glass/cache?{urlencode({'response': response})}"
         reply = an_object(self._client.get_json(path, exchange, seconds))
         tokens = [whole(token) for token in a_list(reply.get("tokens"))[:MOST_TOKENS]]
@@ -123,6 +133,7 @@ class RemoteInspection:
             heads,
             cache,
             len(a_list(reply.get("source"))[:MOST_TOKENS]),
+            is_encoded,
         )
 
     def attention(
@@ -226,10 +237,13 @@ class RemoteInspection:
         """Return all numbers of a token. RemoteError if the server's are not of such a kind."""
         how: dict[str, object] = {} if asked.head == lesson.ANY_HEAD else {"head": asked.head}
         query = {"response": held.response, "position": asked.position, "layer": asked.layer}
+        if held.is_encoded and asked.beside:
+            how["beside"] = asked.beside[: lesson.MOST_BESIDE]
         path = f"/inspect/trace?{urlencode({**query, 'first': asked.first, **how})}"
         reply = an_object(self._client.get_json(path, exchange, LONG_SECONDS))
+        expected: lesson.ModelPath = "encoder" if held.is_encoded else "decoder"
         try:
-            return TokenFollowed(trace_of(reply.get("trace"), asked))
+            return TokenFollowed(trace_of(reply.get("trace"), asked, expected))
         except ValidationError as error:
             raise RemoteError(
                 f"{self._host} tells nothing usable of the token: {shortened(str(error), 200)}"
@@ -404,22 +418,29 @@ def routing_of(found: Any, asked: ReadRouting, length: int) -> RoutingRead:
     )
 
 
-def trace_of(found: Any, asked: FollowToken) -> TokenTrace:
-    """Return the trace of a token from JSON. ValidationError where it is none, or its parts do not
-    belong together."""
+def trace_of(found: Any, asked: FollowToken, path: lesson.ModelPath = "decoder") -> TokenTrace:
+    """Return the trace of a token of such a model from JSON. ValidationError where it is none, or
+    its parts do not belong together."""
     trace = convert(found, TokenTrace)
     shape, opened = trace.shape, trace.opened
     sizes = shape.layers, shape.width, shape.heads, shape.kv_heads, shape.head_dim
-    vectors = trace.row, trace.embedded, trace.final, opened.head.query, opened.head.key
+    vectors = [trace.row, trace.embedded, trace.final, opened.head.query, opened.head.key]
+    pooled, chances = trace.pooled, trace.distribution
+    if pooled is not None:
+        more = (pooled.vector, pooled.beside)
+        vectors += [*pooled.states, *(one for one in more if one is not None)]
+    has_logits = path != "encoder" or shape.has_head
     for what, belongs in (
-        ("sizes", all(0 < one < 1 << 24 for one in sizes) and shape.path == "decoder"),
+        ("sizes", all(0 < one < 1 << 24 for one in sizes) and shape.path == path),
         ("position", trace.position == asked.position and 0 <= trace.layer < shape.layers),
         ("head", 0 <= trace.head < shape.heads == len(opened.head.outputs)),
         ("tokens", 0 < len(trace.tokens) == len(trace.texts) <= lesson.MOST_TOKENS),
         ("scores", 0 < len(opened.head.scores) <= len(trace.tokens)),
         ("layers", len(trace.growth) == shape.layers <= MOST_LAYERS),
-        ("logits", len(trace.distribution.tails) == len(lesson.TEMPERATURES)),
-        ("logits", 0 < len(trace.distribution.top) <= lesson.MOST_LOGITS),
+        ("logits", len(chances.tails) == len(lesson.TEMPERATURES)),
+        ("logits", has_logits <= len(chances.top) <= lesson.MOST_LOGITS * has_logits),
+        ("poolings", (pooled is not None) != has_logits),
+        ("poolings", pooled is None or len(pooled.states) <= len(trace.tokens)),
         ("neurons", 0 < len(opened.feed_forward.neurons) <= lesson.MOST_NEURONS),
         ("vectors", all(0 < len(one.values) <= lesson.MOST_VALUES for one in vectors)),
     ):

@@ -19,6 +19,7 @@ from llm_lite.core.loading.model_file import LoadedModel
 from llm_lite.core.messages import (
     AnswerRequest,
     ChatMessage,
+    EncodeText,
     EngineOptions,
     Event,
     ExecutorInfo,
@@ -40,6 +41,7 @@ from llm_lite.core.serving.service import (
     AnswerTokens,
     Embeddings,
     Emit,
+    EncodedResponse,
     ModeController,
 )
 from llm_lite.core.serving.tally import Tally
@@ -165,6 +167,12 @@ class AnswerService:
         embedding = Embedding(texts, is_unwanted)
         self._queue.embed(embedding, batch)
         return embedding.result.result()
+
+    def encode(
+        self, request: EncodeText, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> EncodedResponse:
+        name = self._queue.batch().runner.model_info.name
+        raise RequestError(f"{name} is no encoder, as BERT is: it reads a text to continue it")
 
     def answer_tokens(self, response: str) -> AnswerTokens:
         batch, cached = self._queue.call(lambda batch: (batch, self._cached(response, batch)))

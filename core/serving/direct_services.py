@@ -7,9 +7,9 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from llm_lite.core import system_errors
+from llm_lite.core.encoding.masked import encode_for_display
 from llm_lite.core.encoding.texts import shortened
 from llm_lite.core.errors import (
     BusyError,
@@ -46,6 +47,7 @@ from llm_lite.core.messages import (
     Activations,
     AnswerRequest,
     ChatMessage,
+    EncodeText,
     EngineOptions,
     Event,
     ExecutorInfo,
@@ -73,6 +75,7 @@ from llm_lite.core.serving.service import (
     AnswerTokens,
     Embeddings,
     Emit,
+    EncodedResponse,
     ModeController,
 )
 
@@ -129,6 +132,11 @@ class RunnerService:
     def embed(
         self, texts: Sequence[Sequence[int]], is_unwanted: Callable[[], bool] = lambda: False
     ) -> Embeddings:
+        self._refuse()
+
+    def encode(
+        self, request: EncodeText, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> EncodedResponse:
         self._refuse()
 
     def prompt_tokens(
@@ -246,6 +254,34 @@ class EncoderService(RunnerService):
         with self._counting:
             self._finished, self._tokens = self._finished + 1, self._tokens + count
         return Embeddings(np.concatenate(parts), count, name)
+
+    def encode(
+        self, request: EncodeText, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> EncodedResponse:
+        """Tokens beyond those that the model takes are not read. Raises RequestError for pairs and
+        masked tokens where the model has none, and once nobody wants the answer."""
+        runner = self._runner
+
+        @contextmanager
+        def turn() -> Iterator[None]:
+            with self._turn:
+                if is_unwanted():
+                    raise RequestError("nobody waits for this text any more")
+                yield
+
+        tokenizer, most = runner.model_file.tokenizer, runner.most_tokens
+        try:
+            found = encode_for_display(runner.session, tokenizer, request, most, turn())
+        except BaseException:
+            with self._counting:
+                self._failed += 1
+            raise
+        tokens = tuple(one.token for one in found.tokens)
+        name = f"text-{secrets.token_hex(12)}"
+        self._kept.keep(name, KeptText(tokens))
+        with self._counting:
+            self._finished, self._tokens = self._finished + 1, self._tokens + len(tokens)
+        return EncodedResponse(name, found)
 
     def _read_again(self, text: KeptText) -> None:
         self._runner.session.hidden(text.source)

@@ -14,6 +14,7 @@ from llm_lite.core.messages import (
     Activations,
     AnswerRequest,
     ChatMessage,
+    EncodeText,
     EngineOptions,
     Event,
     ExecutorInfo,
@@ -22,6 +23,7 @@ from llm_lite.core.messages import (
     ModeSwitch,
     ServingStatus,
     StepRequest,
+    TextEncoded,
     ToolSpec,
 )
 
@@ -37,6 +39,13 @@ class Embeddings(Struct, frozen=True):
     vectors: F32
     tokens: int
     response: str = ""  # the first text's name for questions, the others' ".1" and so on behind it
+
+
+class EncodedResponse(Struct, frozen=True):
+    """A text that an encoder has read. Questions can be asked about it by the name `response`."""
+
+    response: str
+    encoded: TextEncoded
 
 
 class AnswerTokens(Struct, frozen=True):
@@ -134,6 +143,13 @@ class Service(Protocol):
     ) -> Embeddings:
         """Return vectors of texts given as tokens; wait for a turn between steps. `is_unwanted`
         is called on the engine's thread: once it is true, RequestError ends the work."""
+        ...
+
+    def encode(
+        self, request: EncodeText, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> EncodedResponse:
+        """Run an encoder over a text and return its tokens, with candidates for masked ones. Raises
+        RequestError where the model is no encoder, and once nobody wants the answer."""
         ...
 
     def answer_tokens(self, response: str) -> AnswerTokens: ...

@@ -156,7 +156,7 @@ class Program:
         if maps is not None:
             maps.begin(self._attention(), self.state.busy, ids_in_front(self.state))
         if self.remote is not None:  # a server's, where one answers the chat
-            self.interface.ui.maps = self.remote.maps(bool(self.state.owners)) or maps
+            self.interface.ui.maps = self.remote.maps(self.state) or maps
         actions = self.interface.frame(self.state, time.monotonic(), following=following)
         for action in actions:
             self.do(action)

@@ -35,7 +35,7 @@ from llm_lite.core.messages import (
     TokenFollowed,
     TokenTrace,
 )
-from llm_lite.core.messages.inspecting.lesson import ANY_HEAD
+from llm_lite.core.messages.inspecting.lesson import ANY_HEAD, MOST_BESIDE
 from llm_lite.core.questions.attention import ATTENTION, AttentionRead, ReadAttention
 from llm_lite.core.questions.lens import LENS
 from llm_lite.core.questions.routing import ROUTING
@@ -140,6 +140,10 @@ class TraceQuery(Query, kw_only=True):
     first: Annotated[
         Position, about("The first position whose scores are told; at most the last 24 are.")
     ] = 0
+    beside: Annotated[
+        Annotated[str, Meta(max_length=MOST_BESIDE)],
+        about("Of an encoder: a text whose vector is compared."),
+    ] = ""
 
 
 class StatesQuery(CacheQuery, kw_only=True):
@@ -418,7 +422,7 @@ async def trace(call: Call) -> Response:
     held = await call.in_thread(lambda _: service.answer_tokens(query.response))
     position = _position(query.position, held)
     head = ANY_HEAD if query.head is None else query.head
-    asked = FollowToken(position, query.layer, head, query.first)
+    asked = FollowToken(position, query.layer, head, query.first, query.beside)
     made: TokenFollowed = await call.in_thread(lambda _: service.ask(held.response, asked))
     found = Trace(response=held.response, trace=made.trace)
     return await call.in_thread(lambda _: json_response(found))

@@ -19,6 +19,7 @@ from llm_lite.core.questions.table import QUESTIONS
 from llm_lite.server import inspect, metrics
 from llm_lite.server.call import JSON, Call, Endpoint, Given, answer_request
 from llm_lite.server.document import Document, document
+from llm_lite.server.encode import Encoded, EncodeRequest, encode
 from llm_lite.server.event_stream import EVENTS
 from llm_lite.server.failures import ApiError, json_response
 from llm_lite.server.openai.chat import ChatCompletion, chat
@@ -112,6 +113,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         embeddings,
         _json("A vector of length 1 for each text.", EmbeddingList),
         body=EmbeddingRequest,
+    ),
+    Endpoint(
+        "POST",
+        "/encode",
+        "Read a text with an encoder.",
+        encode,
+        _json("Its tokens, and candidates for masked ones.", Encoded),
+        body=EncodeRequest,
     ),
     Endpoint(
         "POST",

@@ -29,6 +29,7 @@ from llm_lite.core.messages import (
     AttentionRows,
     CacheMeasured,
     ChatMessage,
+    EncodeText,
     EngineOptions,
     ExecutorInfo,
     FollowToken,
@@ -64,6 +65,7 @@ from llm_lite.core.serving.service import (
     AnswerTokens,
     Embeddings,
     Emit,
+    EncodedResponse,
 )
 from tests.children import PATIENCE
 from tests.desktop.engine import lesson as scripted_lesson
@@ -255,6 +257,11 @@ class ScriptedService:
                 row += np.sin(np.arange(WIDTH, dtype=np.float32) * (token + 1))
             rows.append(row / max(float(np.linalg.norm(row)), 1e-9))
         return Embeddings(np.stack(rows), sum(len(tokens) for tokens in texts))
+
+    def encode(
+        self, request: EncodeText, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> EncodedResponse:
+        raise RequestError("scripted is no encoder")
 
     def answer_tokens(self, response: str) -> AnswerTokens:
         tokens, prompt = self._kept_tokens(response)

@@ -8,6 +8,7 @@ import httpx2 as httpx
 import numpy as np
 import openai
 import pytest
+from jsonschema import Draft202012Validator
 
 from llm_lite.core.errors import GoneError
 from llm_lite.core.messages.remote import ApiKey
@@ -130,6 +131,31 @@ def test_questions_about_texts(client, server, runner):
         assert scores.scores["entropy"].shape == (2, 3)
     refused = httpx.get(f"{server.address}/inspect/lens", params={"response": made.id})
     assert refused.status_code == 400 and "writes no text" in refused.text
+
+
+def test_a_text_is_read(client, server, runner):
+    """Its tokens by the document, and questions about it by its id."""
+    document = httpx.get(f"{server.address}/openapi.json").json()
+    asked = {"text": "the cat", "pair": "sat on"}
+    found = httpx.post(f"{server.address}/encode", json=asked).json()
+    shape = {"$ref": "#/components/schemas/Encoded", "components": document["components"]}
+    Draft202012Validator(shape).validate(found)
+    rows = found["encoded"]["tokens"]
+    assert [one["text"] for one in rows[:4]] == ["[CLS]", "the", "cat", "[SEP]"]
+    assert [one["special"] for one in rows] == [True, False, False, True, False, False, True]
+    assert [one["segment"] for one in rows] == [0] * 4 + [1] * 3
+    query = {"response": found["id"]}
+    held = httpx.get(f"{server.address}/inspect/cache", params=query).json()
+    assert held["tokens"] == [one["token"] for one in rows]
+    known = client.models.list().data[0].encoder
+    assert known["most_tokens"] == runner.most_tokens and known["vector_width"] == 31
+    for body, status, sentence in (
+        ({"text": "a", "fills": "yes"}, 400, "fills: expected true or false"),
+        ({}, 400, "text: "),
+        ({"text": ["a"]}, 400, "text: expected a text"),
+    ):
+        refused = httpx.post(f"{server.address}/encode", json=body)
+        assert refused.status_code == status and sentence in refused.json()["error"]["message"]
 
 
 def test_texts_are_kept_for_a_while():

@@ -50,7 +50,9 @@ HEAD_ROWS: Slot[HeadRows] = Slot(
 
 def is_held(state: AppState, position: int) -> bool:
     """Return whether the cache holds a token of what is in front at a position."""
-    if state.elsewhere:  # a server need not report the tokens of its prompt
+    if (
+        state.elsewhere and state.holds_conversations
+    ):  # a server need not report the tokens of its prompt
         return bool(state.owners)
     return position < min(len(state.owners), state.context_used) or not state.holds_conversations
 

@@ -56,8 +56,8 @@ class UndoWord(Action, frozen=True):
 
 
 def encoder_of(state: AppState) -> EncoderInfo | None:
-    """Return what the model in use can do, where it is an encoder of this machine."""
-    return state.model.encoder if state.model is not None and not state.elsewhere else None
+    """Return what the model in use can do, where it is an encoder."""
+    return state.model.encoder if state.model is not None else None
 
 
 def choose(action: ChooseEncoding, state: AppState, now: float) -> Result:
@@ -137,6 +137,7 @@ def _encode_replied(event: Event, asked: EncodeText, state: AppState, now: float
         return replace(state, cached=CachedText(computed=state.cached.computed))
     texts = tuple(shown(token.text.strip(" ")) for token in answer.tokens)
     cached = cached_text.plain(state.cached, texts, (), len(texts))
+    cached = replace(cached, ids=tuple(token.token for token in answer.tokens))
     return _readable(replace(state, cached=cached))
 
 

@@ -349,7 +349,7 @@ def _run_sentence(action: RunSentence, state: AppState, now: float) -> Result:
     text = typed(action.text.strip())[:LONGEST_SENTENCE]
     if not text:
         return state, ()
-    if state.encodes and not state.elsewhere:
+    if state.encodes:
         return _encode_sentence(state, text), ()
     problem = hindrance(state) if state.writes_targets else obstacle(state)
     if not state.can_inspect:

@@ -512,7 +512,9 @@ class AppState(Switches, frozen=True):
     @property
     def is_inspected(self) -> bool:
         """Return whether the caches of the conversation in front can be read: here, or in the
-        server, which has them of the answer that it gave last."""
+        server, which has them of the answer that it gave last, or of the text that it read last."""
+        if self.elsewhere and self.encodes:
+            return bool(self.cached.texts)
         return not self.elsewhere or self.remote.cache is not None
 
     @property

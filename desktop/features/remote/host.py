@@ -16,7 +16,9 @@ from llm_lite.core.messages import (
     CheckKept,
     Command,
     CompareElsewhere,
+    CompareTexts,
     CountTokens,
+    EncodeText,
     Ended,
     ExecutorChanged,
     ExportMaps,
@@ -63,6 +65,7 @@ from llm_lite.desktop.features.remote.model import (
     FindServer,
     ForgetAddress,
     ForgetServer,
+    ModelRefused,
     RemoteHostAction,
     ServerConnected,
     ServerFound,
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
     from llm_lite.core.inspect.attention import AttentionSource
     from llm_lite.core.remote.client import Client, Exchange
     from llm_lite.core.remote.engine import RemoteEngine
+    from llm_lite.core.remote.inspection import RemoteResponse
     from llm_lite.core.serving.service import Service
     from llm_lite.desktop.features.remote.host_maps import RemoteMaps
     from llm_lite.desktop.widgets.head_maps import HeadMaps
@@ -140,7 +144,10 @@ class RemoteComparison:
 _INSPECTION = (
     Inspect | ReadAttentionRows | ReadRouting | ReadStates | ExportMaps | MeasureCache | FollowToken
 )
-_SENT_ELSEWHERE = Generate | Read | SpellTokens | CountTokens | _INSPECTION | MakeTitle | Task
+_ENCODING = EncodeText | CompareTexts
+_SENT_ELSEWHERE = (
+    Generate | Read | SpellTokens | CountTokens | _ENCODING | _INSPECTION | MakeTitle | Task
+)
 # Of a cache that lies here, and is not of the conversation in the chat.
 _LOCAL_CACHE_ONLY = KeepConversation | CheckKept | ResumeKept | ReadEffect
 _LOADS = LoadModel | Reconfigure
@@ -298,6 +305,13 @@ def _is_end_of_load(report: Report) -> bool:
     return isinstance(report.event, Ended) and isinstance(report.command, _LOADS)
 
 
+def _is_in_front(held: RemoteResponse | None, state: AppState) -> bool:
+    """Return whether what a server holds is of what is in front: of an encoder, its very text."""
+    if state.encodes:
+        return held is not None and held.tokens == state.cached.ids
+    return bool(state.owners)
+
+
 class RemoteHost(Host):
     """Ask servers in threads, and connect to one of their models. `wake` is called, on another
     thread, when `poll` or the engine has something."""
@@ -372,9 +386,9 @@ class RemoteHost(Host):
         found = self._router.remote if self._router is not None else None
         return found if isinstance(found, RemoteEngine) else None
 
-    def maps(self, shown: bool) -> HeadMaps | None:
-        """Return the maps of the engine elsewhere, if one answers, and begin a frame of them. Where
-        not `shown`, its maps belong to another conversation than the one in front."""
+    def maps(self, state: AppState) -> HeadMaps | None:
+        """Return the maps of the engine elsewhere, if one answers, and begin a frame of them: of
+        none where its maps belong to another conversation or text than the one in front."""
         engine = self._router.remote if self._router is not None else None
         if engine is None:
             if self._maps is not None:
@@ -387,7 +401,7 @@ class RemoteHost(Host):
             from llm_lite.desktop.features.remote.host_maps import RemoteMaps
 
             self._maps = RemoteMaps(self._wake)
-        self._maps.begin(found, shown)
+        self._maps.begin(found, _is_in_front(found.held, state))
         return self._maps
 
     def close(self, state: AppState | None = None) -> None:
@@ -446,14 +460,18 @@ class RemoteHost(Host):
         return self._keys.get(base) or (known.key if known else NO_KEY)
 
     def _connect(self, name: str, state: AppState) -> list[Action]:
+        from llm_lite.core.remote.connecting import chosen
         from llm_lite.core.remote.engine import RemoteEngine
 
         server, client = self._server, self._client
         if server is None or client is None or self._router is None:
             return []
-        model = next((one for one in server.models if one.name == name), None)
-        if model is None or state.running:
+        if state.running:
             return []
+        try:
+            model = chosen(server, name)
+        except LlmLiteError as error:
+            return [ModelRefused(fit_line(str(error)))]
         engine = RemoteEngine(client, server, model, self._wake)
         self._router.connect(engine)
         key = self._keys.get(server.address, NO_KEY) if self._keeps_key else NO_KEY

@@ -224,7 +224,10 @@ class RemoteMaps:
             return
         self._source = LayerMaps(engine.inspection, held, self._wake)
         groups = engine.model.kv_heads or held.heads
-        one = AttentionLayer(None, "", held.heads, min(groups, held.heads), 0, 1.0, 0)
+        groups = min(groups, held.heads)
+        encoder = engine.model.encoder
+        ahead = encoder is not None and encoder.sees_ahead
+        one = AttentionLayer(None, "", held.heads, groups, 0, 1.0, 0, bidirectional=ahead)
         recurrent = engine.model.recurrent_layers
         self._layers = tuple(RECURRENT if i in recurrent else one for i in range(held.layers))
         rows, across = atlas_shape(held.layers * held.heads)
@@ -244,6 +247,8 @@ class RemoteMaps:
                 "machine shows them, or one of another llm-lite."
             )
             return words.format(server=engine.server.title)
+        if source is None and engine.model.encoder is not None:
+            return tr("Attention maps of a remote llm-lite arrive once it has read the text.")
         if source is None:
             return tr("Attention maps of a remote llm-lite arrive after an answer. Send a message.")
         return source.problem
@@ -388,7 +393,9 @@ class RemoteMaps:
     def value(self, name: str, row: int, column: int) -> float | None:
         source, region = self._source, self._regions.get(name)
         maps = source.layer(region[0]) if source and region else None
-        if maps is None or region is None or row not in self.rows or column > row:
+        if maps is None or region is None or row not in self.rows:
+            return None
+        if column > row and self._layers[region[0]].is_causal:
             return None
         at = maps[region[1], row - self.rows.start]
         if not self._scale.exclude_first:

@@ -61,6 +61,12 @@ class ServerFound(Action, frozen=True):
     problem: str = ""
 
 
+class ModelRefused(Action, frozen=True):
+    """The model that was to be connected to cannot be: a sentence says why."""
+
+    problem: str
+
+
 class ServerConnected(Action, frozen=True):
     """The chat is answered there from now on; `key` is written down with the address."""
 
@@ -96,6 +102,11 @@ def _server_found(action: ServerFound, state: AppState, now: float) -> Result:
     return replace(state, remote=remote), ()
 
 
+def _model_refused(action: ModelRefused, state: AppState, now: float) -> Result:
+    remote = replace(state.remote, requested_address="", problem=action.problem)
+    return replace(state, remote=remote), ()
+
+
 def _server_connected(action: ServerConnected, state: AppState, now: float) -> Result:
     """The conversation stays; the cache of the model here is no longer its cache."""
     state, stop = end_reading(state)
@@ -105,9 +116,10 @@ def _server_connected(action: ServerConnected, state: AppState, now: float) -> R
     remote = replace(
         remote, connection=action.connection, requested_address="", found=None, problem=""
     )
-    words = tr("{model} answers from now on, at {host}.").format(
-        model=model.title, host=server.host
-    )
+    words = tr("{model} answers from now on, at {host}.")
+    if model.encoder is not None:
+        words = tr("{model} reads texts from now on, at {host}.")
+    words = words.format(model=model.title, host=server.host)
     return notify(replace(state, remote=remote), "info", words, now), stop
 
 
@@ -150,6 +162,7 @@ HANDLERS: dict[type[Any], Callable[[Any, AppState, float], Result]] = {
     ForgetServer: _forget_server,
     ForgetAddress: _forget_address,
     ServerFound: _server_found,
+    ModelRefused: _model_refused,
     ServerConnected: _server_connected,
     CacheReported: _cache_reported,
 }

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from llm_lite.core.assets import program_version
 from llm_lite.core.messages import ModelInfo
+from llm_lite.core.messages.encoding import EncoderInfo
 from llm_lite.core.plain_text import quote
 from llm_lite.core.serving.service import Service
 from llm_lite.server.call import Call
@@ -100,6 +101,7 @@ class ServedModel(Struct, kw_only=True):
     has_chat_template: Annotated[
         bool | UnsetType, about("Without one, a chat is written in a plain format.")
     ] = UNSET
+    encoder: Annotated[EncoderInfo | UnsetType, about("Of an encoder: what it can do.")] = UNSET
     sampling_defaults: Annotated[
         list[SamplingDefault] | UnsetType,
         about("How tokens are chosen where a request says nothing, and what advises it."),
@@ -179,6 +181,7 @@ def _loaded(call: Call, service: Service) -> ServedModel:
         calls_functions=model.tool_style not in ("", "unknown"),
         switches_thinking=model.switches_thinking,
         has_chat_template=model.has_chat_template,
+        encoder=model.encoder or UNSET,
         sampling_defaults=[
             SamplingDefault(default.name, default.value, default.source)
             for default in model.sampling_defaults

@@ -26,6 +26,7 @@ Fault = Literal[
     "", "cut", "slow", "500 in the middle", "not JSON", "invalid UTF-8", "endless line", "silent"
 ]
 MODEL = "Qwen/Qwen3-8B"
+EMBEDDING = ("nomic-embed",)
 VLLM_CONTEXT = 40960  # tokens
 ANSWER = ["The", " sky", " is", " blue", " because", " of", " Rayleigh", " scattering", "."]
 OTHERS = [" and", " or", " dark", " red", " since"]
@@ -47,6 +48,7 @@ class ScriptedServer:
     refuses: tuple[str, ...] = ()  # fields that are answered with 400
     delay: float = 0.0  # seconds between two words
     logprobs: bool = True
+    embeds: bool = False  # LM Studio has an embedding model, too
     finish: str = "stop"
     habit: Habit | None = None  # what is sent instead of events
     slow_head: float = 0.0  # seconds between two bytes of an answer's head
@@ -106,7 +108,7 @@ class ScriptedServer:
             case "lm-studio", "/v1/models":
                 rows = [
                     {"id": name, "object": "model", "owned_by": "organization_owner"}
-                    for name in ("qwen3-8b", "gemma-3-4b-it")
+                    for name in (*EMBEDDING * self.embeds, "qwen3-8b", "gemma-3-4b-it")
                 ]
                 return {"object": "list", "data": rows}
             case "lm-studio", "/api/v0/models":
@@ -129,7 +131,8 @@ class ScriptedServer:
                     "quantization": "Q4_0",
                     "max_context_length": 131072,
                 }
-                return {"object": "list", "data": [row, other]}
+                embedding = {"id": EMBEDDING[0], "type": "embeddings", "state": "not-loaded"}
+                return {"object": "list", "data": [row, other, embedding]}
             case "llama-cpp-python", "/v1/models":
                 row = {"id": "/models/qwen3-8b.gguf", "object": "model", "owned_by": "me"}
                 return {"object": "list", "data": [row | {"permissions": []}]}

@@ -7,7 +7,7 @@ import pytest
 
 from llm_lite.core.errors import RequestError
 from llm_lite.core.exec import reference
-from llm_lite.core.messages import SamplingOptions
+from llm_lite.core.messages import EncodeText, SamplingOptions
 from llm_lite.core.serving.scheduler import Scheduler
 from tests.children import PATIENCE
 from tests.core.serving.clients import Asked, serve
@@ -44,6 +44,12 @@ def test_vectors_are_the_mean_of_the_last_states(client, device, served_model, b
         assert np.allclose(vector, by_hand(served_model, tokens), atol=1e-5)
     assert np.allclose(found.vectors[:1], service.embed(TEXTS[:1]).vectors, atol=1e-5)
     assert service.status().pages_used == service.status().pages_kept == 0
+
+
+def test_a_decoder_reads_no_text_as_an_encoder_does(client, served_model):
+    client.load(served_model, exact())
+    with pytest.raises(RequestError, match="is no encoder, as BERT is: it reads a text to"):
+        serve(client).encode(EncodeText("a text"))
 
 
 def test_beside_answers_and_without_pages(client, served_model):

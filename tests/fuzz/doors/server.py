@@ -71,6 +71,7 @@ BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     ("/v1/embeddings", {"input": ["a", "b c"], "encoding_format": "base64"}),
+    ("/encode", {"text": "a b", "pair": "c", "fills": True}),
     ("/tokenize", {"content": "a b", "with_pieces": True}),
     ("/detokenize", {"tokens": [3, 4, 5]}),
 )
