@@ -16,6 +16,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import get_args
 
+from msgspec import Struct
+
 from llm_lite.core.errors import LlmLiteError
 from llm_lite.core.files.leftovers import remove_whole
 from llm_lite.core.files.places import expanded
@@ -162,6 +164,17 @@ Act = (
 Job = Callable[[], Iterable[Act]]
 
 
+class Reading(Struct, frozen=True):
+    """What follows from the reading of a conversation, if none was asked for after it: an earlier
+    one may lack what was written since."""
+
+    number: int
+    actions: tuple[Act, ...]
+
+
+ReadingJob = Callable[[], Iterable[Act | Reading]]
+
+
 class HistoryHost(Host):
     """The file of conversations. `wake` is called on another thread when `poll` has something."""
 
@@ -173,8 +186,9 @@ class HistoryHost(Host):
         self._caches = KeptCaches(self.history)
         self._journal = Journal(self.history)
         self._wake = wake
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._done: deque[Act] = deque()
+        self._jobs: SimpleQueue[ReadingJob | None] = SimpleQueue()
+        self._done: deque[Act | Reading] = deque()
+        self._readings = 0  # of conversations, that were asked for
         self._part: HistoryPart = "all"
         self._cursor: PageCursor | None = None  # where the rows end that were read
         self._last: int | None = None  # and their last one
@@ -198,9 +212,13 @@ class HistoryHost(Host):
         """Return the actions that follow from readings and from changes of the file."""
         for event in self.history.poll():
             self._handle(event)
-        found = []
+        found = list[Act]()
         while self._done:
-            found.append(self._done.popleft())
+            one = self._done.popleft()
+            if not isinstance(one, Reading):
+                found.append(one)
+            elif one.number == self._readings:
+                found += one.actions
         return found
 
     def take(self, report: Report, state: AppState) -> None:
@@ -267,10 +285,12 @@ class HistoryHost(Host):
 
     def _open(self, number: int, message: int | None) -> None:
         here = number == self.recorder.conversation
+        self._readings += 1
+        reading = self._readings
         if here and message is not None and self.recorder.shows(message):
             self._tell(does.Reveal(message))
         else:
-            self._submit(lambda: self._read(number, message))
+            self._submit(lambda: [Reading(reading, tuple(self._read(number, message)))])
 
     def _fork(self, message: int) -> None:
         self.recorder.keep_extras()
@@ -296,10 +316,10 @@ class HistoryHost(Host):
             case HistorySavedAgain(message):
                 self._tell(does.TellHistory("info", message))
 
-    def _submit(self, job: Job) -> None:
+    def _submit(self, job: ReadingJob) -> None:
         self._jobs.put(job)
 
-    def _tell(self, *actions: Act) -> None:
+    def _tell(self, *actions: Act | Reading) -> None:
         self._done.extend(actions)
         self._wake()
 

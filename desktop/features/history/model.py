@@ -15,7 +15,7 @@ from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.history.tree import ConversationTree
 from llm_lite.core.messages import Level
 from llm_lite.core.records import replace
-from llm_lite.desktop.features.chat.model import turn_to
+from llm_lite.desktop.features.chat.model import extras_of, turn_to
 from llm_lite.desktop.features.history.state import (
     LONGEST_QUERY,
     ConversationRow,
@@ -301,6 +301,8 @@ def _conversation_read(action: ConversationRead, state: AppState, now: float) ->
         return state, ()
     if action.id == state.history.open and action.reveal is None:
         return _with(state, opening=None, unshown=not state.holds_conversations), ()
+    if action.id == state.history.open:  # what is typed here is newer than what was read
+        action = replace(action, extras=extras_of(state), system_prompt=state.system_prompt)
     own = state.history.own_prompt
     own = state.system_prompt if own is None else own
     tree = action.tree

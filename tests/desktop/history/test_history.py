@@ -1,11 +1,13 @@
 """What is said in the window is kept, and comes back as it was."""
 
+import threading
 import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from llm_lite.core.attached_text import ConversationExtras
 from llm_lite.core.handles import Report
 from llm_lite.core.history import (
     AnswerEnd,
@@ -28,6 +30,7 @@ from llm_lite.desktop.features.chat.model import (
     NewChat,
     Regenerate,
     Send,
+    SetDraft,
     SetSystemPrompt,
     StopAnswer,
 )
@@ -35,6 +38,7 @@ from llm_lite.desktop.features.history.host import HistoryHost
 from llm_lite.desktop.features.history.host_recorder import in_chat
 from llm_lite.desktop.features.history.model import (
     ArchiveConversation,
+    ConversationRead,
     DeleteAll,
     DeleteConversation,
     ExportConversation,
@@ -270,6 +274,38 @@ def test_a_message_that_was_found_is_shown_with_its_version(chat):
     assert state.history.reveal == state.messages[0].id
     one.program.do(SearchHistory(""))
     assert one.state.history.found == ()
+
+
+def test_what_is_typed_stays_where_a_message_of_the_same_conversation_is_shown(chat):
+    one = chat()
+    one.do(Send("about sparrows"), EditMessage(0), Send("about eagles"))
+    number, sparrows = one.state.history.open, min(message.id for message in one.state.tree)
+    one.do(
+        SetDraft("and"), SetSystemPrompt("Be kind.")
+    )  # written at once, the next not before 0.25 s
+    one.program.do(SetDraft("and owls"))  # is not written yet: the last draft was a moment ago
+    state = one.open(number, sparrows)
+    assert state.messages[0].text == "about sparrows"
+    assert (state.draft, state.system_prompt) == ("and owls", "Be kind.")
+
+
+def test_a_reading_that_was_overtaken_by_another_brings_no_older_draft(chat):
+    one = chat()
+    one.do(Send("Mice"))
+    mice, host = one.state.history.open, one.program.history
+    one.do(NewChat(), Send("Owls"), NewChat())
+    go_on, was_read = threading.Event(), threading.Event()
+    host.do(OpenConversation(mice), one.state)
+    host._submit(lambda: (was_read.set(), go_on.wait(PATIENCE), [])[2])
+    assert was_read.wait(PATIENCE)  # and waits to be taken
+    host.history.set_extras(mice, ConversationExtras(draft="typed since"), ConversationExtras())
+    host.do(OpenConversation(mice), one.state)
+    assert [a for a in host.poll(one.state) if isinstance(a, ConversationRead)] == []
+    go_on.set()
+    found, end = [], time.monotonic() + PATIENCE
+    while not found and time.monotonic() < end:
+        found = [a for a in host.poll(one.state) if isinstance(a, ConversationRead)]
+    assert [read.extras.draft for read in found] == ["typed since"]
 
 
 def test_the_list_follows_what_is_done_and_taken_back(chat):
