@@ -57,7 +57,7 @@ class ConversationPrefill(Struct):
         assert self._runner is not None
         session = self._runner.session
         labels = self._labels[: session.context_used]
-        self.emit(ConversationRead(labels))
+        self.emit(ConversationRead(labels, len(self._labels)))
         self.emit(cache_status(session, self._reused))
 
     def interrupted(self, seconds: float) -> None:

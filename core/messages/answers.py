@@ -123,9 +123,11 @@ class GenerationStarted(Event, frozen=True):
 
 
 class ConversationRead(Event, frozen=True):
-    """A conversation was read; `prompt` is what the cache holds of it, by position."""
+    """A conversation of `total` tokens was read; `prompt` is what the cache holds of it, by
+    position: less where the reading was stopped."""
 
     prompt: tuple[PromptToken, ...] = ()
+    total: int = 0
 
 
 class PrefillProgress(Event, frozen=True):

@@ -112,9 +112,11 @@ def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
     cached = state.cached
     used = event.length if state.holds_conversations else min(event.length, len(cached.owners))
     if used < len(cached.owners) and state.holds_conversations:
-        # The last token of an answer is not computed; more of them are a prompt's.
-        is_cut = used < len(cached.owners) - 1
+        # The last token of an answer is not computed; others lack.
+        is_cut = cached.is_cut or used < len(cached.owners) - 1
         cached = replace(cached.first(used), is_cut=is_cut)
+    elif cached.used < used:  # a prompt was read to its end, and nobody has told of it
+        cached = replace(cached, is_cut=False)
     known = min(used, len(cached.owners))
     return replace(state, cached=replace(cached, used=known, unknown=used - known, is_known=True))
 

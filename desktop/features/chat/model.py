@@ -455,7 +455,8 @@ def _prefill_progress(event: PrefillProgress, state: AppState, running: Running)
     running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
     cached = state.cached
     used = min(max(cached.used, event.done), len(cached.owners) or event.done)
-    return replace(state, running=running, cached=replace(cached, used=used))
+    is_cut = cached.is_cut and used < len(cached.owners)
+    return replace(state, running=running, cached=replace(cached, used=used, is_cut=is_cut))
 
 
 def _reading_replied(event: Event, asked: Read, state: AppState, now: float) -> AppState:
@@ -475,7 +476,7 @@ def _reading_replied(event: Event, asked: Read, state: AppState, now: float) -> 
             state = begun(
                 replace(state, reading=None), event.prompt, owners, reading.prompt_settings
             )
-            is_cut = len(event.prompt) < reading.total  # it was ended
+            is_cut = len(event.prompt) < event.total  # it was stopped
             return replace(state, cached=replace(state.cached, is_cut=is_cut))
         case Ended():
             state = replace(state, reading=None)

@@ -156,6 +156,7 @@ def begun(
         reused=reused,
         runs=(*kept, *fresh),
         computed=cached.computed + tokens - reused,
+        is_cut=used < len(owners),
     )
 
 

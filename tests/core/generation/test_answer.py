@@ -97,7 +97,7 @@ def test_reading_that_is_cancelled_ends_for_an_answer(client, tiny_llama, hook):
     client.send(Cancel(read.command))
     finished, _ = client.ask()
     (done,) = client.of(ConversationRead)
-    assert done.prompt == () and client.end_of(read) == ""
+    assert done.prompt == () and done.total > 1 and client.end_of(read) == ""
     assert finished.stop_reason == "length"
 
 

@@ -222,6 +222,16 @@ def test_a_version_is_read_again():
     assert texts(state) == ["hi", "one two"]
 
 
+def test_a_reading_that_is_stopped_before_any_progress_says_what_is_unread():
+    """Its last tokens are the template's: no message lacks one."""
+    state, _ = play(other_version(), inspecting.ReadAgain())
+    words = (PromptToken(1, "<s>", -1), PromptToken(2, "hi", 0), PromptToken(11, "one", 1))
+    whole, _ = play(state, ConversationRead(words, 3))
+    assert not whole.in_front.is_cut and unread_part(whole) is None
+    part, _ = play(state, ConversationRead(words, 5))
+    assert part.in_front.is_cut and unread_part(part).held == 3
+
+
 @pytest.mark.parametrize(
     "action",
     [

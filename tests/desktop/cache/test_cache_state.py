@@ -212,6 +212,17 @@ def test_a_status_says_what_is_there():
     assert fold_reports(READY, status).context_used == 0
 
 
+@pytest.mark.parametrize(("done", "length", "cut"), [(2, 4, True), (4, 5, False), (5, 5, False)])
+def test_a_prompt_that_was_stopped_before_its_last_token_is_cut(done, length, cut):
+    """Unlike an answer, whose last token is not computed."""
+    state = say(READY, "hello")
+    state = fold_reports(state, GenerationStarted(5, 0, prompt((0, 3))), PrefillProgress(done, 5))
+    stopped = GenerationFinished("stopped", GenerationStats(5, 0, 0, context_used=length))
+    state = fold_reports(state, stopped, CacheStatus(length, 8192, 0, 10, 20, (), 7))
+    assert (state.in_front.is_cut, len(state.owners)) == (cut, length)
+    assert not one_turn().in_front.is_cut
+
+
 def test_another_executor_keeps_what_it_took_over():
     state = fold_reports(two_turns(), ExecutorChanged(EXECUTOR, MODEL))
     assert len(state.owners) == 16

@@ -523,7 +523,7 @@ class ScriptedEngine:
         if reused == len(prompt):
             handle.emit(PrefillProgress(reused, reused))
         yield from self._prefill(handle, prompt, self.interventions)
-        handle.emit(ConversationRead(tuple(prompt[: len(self.cache)])))
+        handle.emit(ConversationRead(tuple(prompt[: len(self.cache)]), len(prompt)))
         self.tell_cache()
 
     def _has_changed(self) -> None:

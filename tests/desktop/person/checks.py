@@ -162,7 +162,8 @@ def what_is_unread_is_told(
         assert not rows.start, f"queries before {rows.start} are gone, and no view says so"
     else:
         assert told.held <= held, f"{told.held} tokens are told, the cache has {held} of them"
-        assert told.queries in (0, rows.start) and not (behind and told.queries)
+        assert told.queries in (0, rows.start), f"{told}, and queries are kept from {rows.start} on"
+        assert not (behind and told.queries), f"the cache lacks {behind}, and {told} is told"
 
 
 def maps_are_in_front(shown: tuple[str, ...], words: set[int]) -> None:
