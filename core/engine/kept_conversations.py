@@ -17,7 +17,7 @@ from llm_lite.core.errors import CancelledError, FileError, LlmLiteError, Reques
 from llm_lite.core.files.private import private_folder
 from llm_lite.core.generation.answer import Emit, cache_status
 from llm_lite.core.generation.prompt import Encoded, check_size, encode, is_open_answer
-from llm_lite.core.generation.token_texts import labelled
+from llm_lite.core.generation.token_texts import labelled, lacks_tokens
 from llm_lite.core.handles import Handle
 from llm_lite.core.kv_cache import on_disk
 from llm_lite.core.kv_cache.contents import Prefix, longest_usable
@@ -138,9 +138,10 @@ class KeptConversations:
         session.forget_after(session.cache.longest_usable(same))
         if session.tokens() != tuple(encoded.ids[: session.context_used]):
             session.clear()  # what was forgotten within, or a window that can not go back
-        labels = labelled(runner.model_file.tokenizer, encoded)[: session.context_used]
-        seconds, total = time.perf_counter() - begun, len(encoded.ids)
-        emit(KeptResumed(labels, total, seconds, "" if labels else "beginning"))
+        whole, used = labelled(runner.model_file.tokenizer, encoded), session.context_used
+        is_cut, seconds = lacks_tokens(whole, used, command.messages), time.perf_counter() - begun
+        unfit: Unfit = "" if used else "beginning"
+        emit(KeptResumed(whole[:used], len(whole), seconds, unfit, is_cut=is_cut))
         self._emit(cache_status(session, session.context_used))
 
     def finish(self) -> None:

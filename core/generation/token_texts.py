@@ -13,6 +13,7 @@ from llm_lite.core.memory import bytes_from_disks
 from llm_lite.core.messages import (
     AllowedTokens,
     Alternative,
+    ChatMessage,
     DraftedToken,
     GenerationStats,
     PromptToken,
@@ -140,6 +141,19 @@ def labelled(tokenizer: Tokenizer, encoded: prompt.Encoded) -> tuple[PromptToken
         PromptToken(token, text_of(tokenizer, token), owner)
         for token, owner in zip(encoded.ids, encoded.owners, strict=True)
     )
+
+
+def lacks_tokens(
+    conversation: Sequence[PromptToken], used: int, messages: Sequence[ChatMessage]
+) -> bool:
+    """Return whether the first `used` tokens of a conversation lack others than a cache does behind
+    an answer: the last one of it, which is not computed, and what the template writes behind it."""
+    last = len(messages) - 1
+    ends = (at for at in range(len(conversation), 0, -1) if conversation[at - 1].message == last)
+    end = next(ends, None)
+    if end is None or messages[last].role != "assistant":
+        return used < len(conversation)
+    return used < end - 1
 
 
 def alternatives(

@@ -91,6 +91,7 @@ class KeptResumed(Event, frozen=True):
     seconds: float = 0.0
     unfit: Unfit = ""
     problem: str = ""
+    is_cut: bool = False  # it lacks tokens of the conversation, which was not read to its end
 
 
 class TitleMade(Event, frozen=True):

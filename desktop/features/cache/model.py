@@ -115,10 +115,9 @@ def _cache_status(event: CacheStatus, state: AppState, now: float) -> AppState:
         # The last token of an answer is not computed; others lack.
         is_cut = cached.is_cut or used < len(cached.owners) - 1
         cached = replace(cached.first(used), is_cut=is_cut)
-    elif cached.used < used:  # a prompt was read to its end, and nobody has told of it
-        cached = replace(cached, is_cut=False)
     known = min(used, len(cached.owners))
-    return replace(state, cached=replace(cached, used=known, unknown=used - known, is_known=True))
+    cached = cached.computed_to(known)
+    return replace(state, cached=replace(cached, unknown=used - known, is_known=True))
 
 
 EVENTS: dict[type[Any], Callable[[Any, AppState, float], AppState]] = {

@@ -455,8 +455,7 @@ def _prefill_progress(event: PrefillProgress, state: AppState, running: Running)
     running = replace(running, phase="prefill", done=event.done, prompt_tokens=event.total)
     cached = state.cached
     used = min(max(cached.used, event.done), len(cached.owners) or event.done)
-    is_cut = cached.is_cut and used < len(cached.owners)
-    return replace(state, running=running, cached=replace(cached, used=used, is_cut=is_cut))
+    return replace(state, running=running, cached=cached.computed_to(used))
 
 
 def _reading_replied(event: Event, asked: Read, state: AppState, now: float) -> AppState:
@@ -526,7 +525,7 @@ def _generation_finished(
     last = _answer(state).ended()
     last = replace(last, stop_reason=event.stop_reason, stats=event.stats, problem=event.message)
     used = event.stats.context_used or state.cached.used
-    cached = replace(state.cached, used=used)
+    cached = state.cached.computed_to(used)
     state = replace(_with_answer(state, last), running=None, cached=cached)
     state, stats = ended(state, running), event.stats
     if stats.prefill_tok_s > 0:

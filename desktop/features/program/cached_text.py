@@ -82,6 +82,13 @@ class CachedText(Struct, frozen=True):
         """Return how many tokens the full conversation has."""
         return len(self.all_owners or self.owners)
 
+    def computed_to(self, used: int) -> CachedText:
+        """Return the text of which so many positions are computed; a prompt that goes on is read
+        to its end with the last of them."""
+        if used == self.used:
+            return self
+        return replace(self, used=used, is_cut=self.is_cut and used < len(self.owners))
+
     def first(self, positions: int) -> CachedText:
         """Return the first positions alone."""
         gone = self.tokens - len(self.owners) if self.forgotten else 0

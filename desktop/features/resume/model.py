@@ -262,7 +262,8 @@ def _resume_replied(event: Event, asked: ResumeKept, state: AppState, now: float
     messages, settings = cast(tuple[tuple[Message, ...], PromptSettings], prompt.stamp.subject)
     lead = len(asked.messages) - len(messages)
     owners = tuple(owner_of(token.message, lead) for token in event.prompt)
-    return begun(state, event.prompt, owners, settings)
+    state = begun(state, event.prompt, owners, settings)
+    return replace(state, cached=replace(state.cached, is_cut=event.is_cut))
 
 
 def _without_answer(event: Event, slot: Slot[Any], state: AppState) -> AppState:

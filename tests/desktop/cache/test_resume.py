@@ -187,10 +187,10 @@ def test_what_was_resumed_is_of_the_prompt_that_was_asked_for():
     state = with_answer(state, CHECK, CheckKept(7, "7.kv", ()), KeptChecked(tokens=5))
     state, (command,) = act(Resume(), state, 0.0)
     state = replace(state, system_prompt="AB")
-    there = KeptResumed((PromptToken(1, "<s>", 0), PromptToken(2, "Hi", 1)), 9, 0.1)
+    there = KeptResumed((PromptToken(1, "<s>", 0), PromptToken(2, "Hi", 1)), 9, 0.1, is_cut=True)
     state = apply(there, state, 0.0, command)
     assert state.cached.prompt_settings.system_prompt == "A" and state.positions == ()
-    assert state.cached.owners == (SYSTEM, 0)
+    assert state.cached.owners == (SYSTEM, 0) and state.cached.is_cut
 
 
 def test_why_a_cache_was_not_kept_is_told():

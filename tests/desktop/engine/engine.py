@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_lite.core.engine.tokenizing_thread import Tokenizing
 from llm_lite.core.errors import RequestError
+from llm_lite.core.generation.token_texts import lacks_tokens
 from llm_lite.core.handles import CANCELLED, SUPERSEDED, Handle, Outbox, Report, cancel
 from llm_lite.core.loading.tokenizers import open_tokenizer
 from llm_lite.core.messages import (
@@ -567,7 +568,9 @@ class ScriptedEngine:
         self.cache.put(tokens, self.interventions, queried=False)
         self.cache.holder = command.conversation
         self._has_changed()
-        handle.emit(KeptResumed(tuple(tokens), len(self.prompt(command)), 0.05))
+        prompt = self.prompt(command)
+        is_cut = lacks_tokens(prompt, len(tokens), command.messages)
+        handle.emit(KeptResumed(tuple(tokens), len(prompt), 0.05, is_cut=is_cut))
         self.tell_cache()
 
     def _kept(self, command: CheckKept | ResumeKept) -> tuple[list[PromptToken], str]:
