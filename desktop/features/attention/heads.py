@@ -53,6 +53,10 @@ WRITING = mark("While the answer is written, only rows that are marked are told 
 FOLLOW = mark("Click to mark its row.")
 DETAILS = 48  # units of height for the numbers of the row
 LEAST_LINE = 0.95  # of a line of small text, for a token on an axis
+USED = mark(
+    "The engine uses the cache for something else, such as a title. Maps of this conversation come "
+    "back in a moment."
+)
 EMPTY = mark("Click a head in the grid of the Attention view. Up to four are shown side by side.")
 TEACHES = mark(
     "How to read a map: each row is a token, and each column a token that it looks at. A line "
@@ -479,6 +483,8 @@ def problem_of(state: AppState, maps: HeadMaps) -> str:
     waits = state.writes_targets and maps.layers and not written
     if waits:
         return tr(NO_TARGET)
+    if maps.layers and maps.length < 2 <= state.context_used and not state.elsewhere:
+        return tr(USED)
     return maps.problem
 
 

@@ -66,13 +66,15 @@ def unread_part(state: AppState, maps: HeadMaps | None = None) -> Unread | None:
 
 
 def _lacks_message(state: AppState) -> bool:
-    """Return whether a message with text has no token in the cache; found once for a text and a
-    conversation, as every view asks in each frame."""
+    """Return whether a message with text was not read: it has no token in the cache, nor one that
+    was forgotten to make room; found once for a text and a conversation, as every view asks in each
+    frame."""
     global _last
-    (owners, messages), lacks = _last
-    if owners is not state.owners or messages is not state.messages:
-        lacks = unread(state.owners, [bool(message.whole) for message in state.messages])
-        _last = (state.owners, state.messages), lacks
+    (known, messages), lacks = _last
+    owners = state.in_front.all_owners or state.owners
+    if known is not owners or messages is not state.messages:
+        lacks = unread(owners, [bool(message.whole) for message in state.messages])
+        _last = (owners, state.messages), lacks
     return lacks
 
 

@@ -165,8 +165,8 @@ Job = Callable[[], Iterable[Act]]
 
 
 class Reading(Struct, frozen=True):
-    """What follows from the reading of a conversation, if none was asked for after it: an earlier
-    one may lack what was written since."""
+    """The actions of a conversation that was read. They are done if no other was to be read after
+    it: an earlier reading may lack what was written since."""
 
     number: int
     actions: tuple[Act, ...]

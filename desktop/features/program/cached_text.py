@@ -83,8 +83,8 @@ class CachedText(Struct, frozen=True):
         return len(self.all_owners or self.owners)
 
     def computed_to(self, used: int) -> CachedText:
-        """Return the text of which so many positions are computed; a prompt that goes on is read
-        to its end with the last of them."""
+        """Return the text with so many positions computed; a prompt that goes on is read to its end
+        with the last of them."""
         if used == self.used:
             return self
         return replace(self, used=used, is_cut=self.is_cut and used < len(self.owners))

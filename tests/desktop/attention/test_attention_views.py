@@ -285,6 +285,18 @@ def test_an_opened_conversation_is_read_before_it_has_maps(headless, monkeypatch
     assert one.did(ReadAgain) == [ReadAgain()]
 
 
+def test_while_a_title_has_the_cache_nobody_is_told_to_say_something(headless, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(grid, "wrapped", lambda ui, words, *rest, **named: drawn.append(words))
+    messages = (Message("user", "Hello"), Message("assistant", "Hi", stop_reason="end"))
+    state = AppState(model=MODEL, executor=EXECUTOR, tree=ConversationTree(messages))
+    one = headless(with_cached(state, owners=(0,) * 20 + (1,) * 20))
+    one.ui.maps = NoText()
+    drawn.clear()
+    one.driver.click("tab.attention")
+    assert set(drawn) == {heads.USED, grid.EMPTY}
+
+
 class SomeRows(NoRows):
     """Maps that are there, each without a picture."""
 

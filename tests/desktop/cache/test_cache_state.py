@@ -38,6 +38,7 @@ from llm_lite.desktop.features.cache.model import (
     problem,
 )
 from llm_lite.desktop.features.cache.state import retyped, used_bytes
+from llm_lite.desktop.features.cache.unread import unread_part
 from llm_lite.desktop.features.chat.model import EditMessage, NewChat, Send
 from llm_lite.desktop.features.chat.reading import forecast, token_id, with_turns
 from llm_lite.desktop.features.program.act import act
@@ -139,6 +140,7 @@ def test_forgetting_keeps_the_ages_of_what_stays_and_counts_what_is_gone():
     assert serials(state.in_front, 8).tolist() == [0, 1, *range(9, 15)]
     assert unseen(state.in_front) == {0: (3, 4), 1: (3, 3)}
     state = fold_reports(state, GenerationFinished("end", GenerationStats()))
+    assert unread_part(state) is None, "what was forgotten needs no reading"
     state = say(state, "on")
     longer = (*full, *(PromptToken(500 + n, "x", 3) for n in range(2)), PromptToken(9, "on", 4))
     state = fold_reports(state, GenerationStarted(len(longer), 8, longer))
